@@ -120,17 +120,6 @@ def _reachable(graph: Graph, module: str) -> set[str]:
     return reached
 
 
-def known(graph: Graph, rooms: Rooms, room: str, secrets: Collection[str]) -> list[str]:
-    """Imports of a room that lead to one of the secrets, or into it."""
-    return [
-        f"{module} -> {name}"
-        for module, imported in sorted(graph.items())
-        if rooms.of(module) == room
-        for name in sorted(imported)
-        if any(f"{name}.".startswith(f"{secret}.") for secret in secrets)
-    ]
-
-
 def hidden_imports(sources: Sources) -> list[str]:
     """Calls of import_module and __import__: an import by a computed name, which no graph shows."""
     return [

@@ -11,11 +11,11 @@ import pytest
 from levelhead.mitigation import fitting
 from levelhead.probes.pairs import gender_sentence_pairs
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results.settings import AuditSizes
+from levelhead.runs.presets import AuditSizes
 from levelhead.scoring import lpbs
-from levelhead.studies import extent
-from levelhead.studies.counteracts import CounteractsSettings
-from levelhead.studies.mitigating import parts
+from levelhead.studies.audit import extent
+from levelhead.studies.counteracts.settings import CounteractsSettings
+from levelhead.studies.mitigate import parts
 from tests.word_lists import OCCUPATIONS
 
 FEWEST = AuditSizes(
@@ -28,11 +28,9 @@ FEWEST = AuditSizes(
     abilities=12,
     sentences=80,
     backgrounds=1,
-    starts=0,
-    screen=(2, 1),
     null=2,
-    head_twins=2,
-    prompt_twins=0,
+    head_nulls=2,
+    prompt_nulls=0,
     resamples=100,
 )
 

@@ -24,6 +24,8 @@ from hypothesis import settings
 
 from levelhead.errors import UnknownModel
 from levelhead.models.model import Model, load
+from levelhead.probes.outside import OutsideSizes
+from levelhead.scoring import outside
 from tests.typed import Typed, typist
 
 gc.disable()  # until all tests are collected, which makes no garbage: pytest_collection_finish
@@ -76,6 +78,25 @@ def skips_in_one_line(reports: Iterable[Any]) -> str:
 
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1", "", None)
+
+
+_OUTSIDE = {name: getattr(outside, name) for name in ("_CAUSAL", "_MASKED")}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_texts_outside() -> Iterator[None]:
+    """Let mitigations be evaluated on few short texts outside: a masked model takes a pass per token."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _OUTSIDE:
+            patch.setattr(outside, name, OutsideSizes(sentences=4, passages=2, stated=8, longest=8))
+        yield
+
+
+@pytest.fixture
+def all_text_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many texts outside as users have: on few of them no loss can be excluded."""
+    for name, sizes in _OUTSIDE.items():
+        monkeypatch.setattr(outside, name, sizes)
 
 
 @pytest.fixture(autouse=True, scope="session")

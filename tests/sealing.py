@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from levelhead.results.checksums import CHECKSUM, FILES, checksum, sealed
-from levelhead.results.stored import RESULTS, SETTINGS
+from levelhead.runs.files import CHECKSUM, FILES, checksum, sealed
+from levelhead.runs.folder import RESULTS, SETTINGS
 
 
 def reseal(folder: Path) -> None:

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.results import open_audit
-from levelhead.auditing import Audit, audit
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents
-from levelhead.mitigation.mitigate import edits_of
-from levelhead.mitigation.recipe import load_recipe
 from levelhead.pages.card import card
-from levelhead.pages.compare import comparison_html
+from levelhead.pages.page import render
+from levelhead.pages.presented import comparison_page
 from levelhead.pages.tables import probability, shown
 from levelhead.probes.bias import about_gender, list_pairs
 from levelhead.probes.words import load_words
-from levelhead.results.settings import AuditSizes
+from levelhead.runs.presets import AuditSizes
+from levelhead.studies.audit import Audit
+from levelhead.studies.audit.run import audit
+from tests.test_auditing import headline
 from tests.tiny import tiny
 from tests.word_lists import RELIGION, toml
 
@@ -28,8 +28,6 @@ SMALL = AuditSizes(
     score_contexts=1,
     counter_sentences=6,
     sentences=80,
-    starts=1,
-    screen=(2, 1),
     resamples=100,
 )
 AGE = """
@@ -45,7 +43,7 @@ Y = ["fast", "strong", "energetic", "flexible", "modern", "lively"]
 @pytest.fixture(scope="module")
 def race(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     settings = lh.settings.AuditSettings(bias="race", sizes=SMALL)
-    return audit("lh:bert-mini", tmp_path_factory.mktemp("runs") / "race", settings, device="cpu")
+    return audit("lh:bert-mini", settings, tmp_path_factory.mktemp("runs") / "race", device="cpu")
 
 
 def test_lists_of_feminine_and_masculine_words_are_about_gender_and_others_are_not(tmp_path: Path) -> None:
@@ -79,21 +77,14 @@ def test_what_belongs_to_another_bias_is_asked_in_words_of_the_list_or_not_measu
     assert "lpbs career" not in race.measurements["base"]
     for measure, what in {"strength": "next sentences", "log_odds": "fill-in prompts"}.items():
         assert race[measure].reason == f"no {what} ship for race"
-    assert "the words black, African rather than Caucasian, white" in race.headline  # the pairs share them
-    assert "nothing is claimed about race" in race.headline
-    assert not any("Filling in she or he" in finding for finding in race.findings)
-
-
-def test_projections_of_race_are_fitted_on_the_lists_own_pairs_and_judged_by_seat(race: Audit) -> None:
-    run = open_audit(race.folder)
-    assert len(run.candidates) > 1
-    assert {each.bias.name for each in run.candidates} == {"|seat|"}
-    assert all('pairs = "pairs.tsv"' in each.recipe for each in run.candidates[1:])
+    said = headline(race).text  # the pairs share words
+    assert "the words black, African rather than Caucasian, white" in said
+    assert "nothing is claimed about race" in said
+    assert not any("Filling in she or he" in finding for finding in headline(race).findings)
 
 
 def test_card_and_report_name_the_bias_and_its_list(race: Audit) -> None:
     fingerprint = load_words("race").fingerprint()
-    assert race.report is not None
     for text in (card(open_contents(race.folder)), race.report.read_text(encoding="utf-8")):
         assert "race" in text
         assert "African American" in text
@@ -110,22 +101,14 @@ def test_an_equal_model_compares_as_no_difference_item_by_item(race: Audit) -> N
         assert (difference.value, difference.interval, difference.paired) == (0.0, (0.0, 0.0), True), name
 
 
-def test_recipes_of_an_audit_lie_in_its_folder_and_make_its_models(race: Audit, bert: lh.Model) -> None:
-    ways = open_audit(race.folder).mitigations
-    files = sorted((race.folder / "recipes").glob("*.toml"))
-    assert [path.read_text(encoding="utf-8") for path in files] == [way.recipe for way in ways]
-    assert all(edits_of(bert, load_recipe(path)) for path in files)
-
-
 def test_a_short_list_of_the_users_own_shows_p_and_floor_wherever_the_value_stands(tmp_path: Path) -> None:
     settings = lh.settings.AuditSettings(bias=toml(tmp_path, AGE, "age.toml"), sizes=SMALL)
-    audited = audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
+    audited = audit(saved(tmp_path), settings, tmp_path / "run", device="cpu")
     seat = audited["seat"]
     assert seat.null is not None
     held = f"{seat.null.floor:.2f} ± {seat.null.spread:.2f} in null models, p "
-    assert held in audited.headline
-    assert audited.report is not None
-    comparison = comparison_html(compare([audited.folder, audited.folder]))
+    assert held in headline(audited).text
+    comparison = render(comparison_page(compare([audited.folder, audited.folder])))
     pages = {"report": audited.report.read_text(encoding="utf-8"), "comparison": comparison}
     for name, page in pages.items():
         assert held in page, name
@@ -140,12 +123,3 @@ def saved(folder: Path) -> str:
     model.hf.save_pretrained(folder / "model")
     model.tokenizer.save_pretrained(folder / "model")
     return str(folder / "model")
-
-
-def test_a_list_without_pairs_has_no_projections_and_says_so(tmp_path: Path) -> None:
-    words = (
-        'A = ["old", "aged", "ancient"]\nB = ["young", "new"]\nX = ["slow", "weak"]\nY = ["fast", "strong"]\n'
-    )
-    settings = lh.settings.AuditSettings(bias=toml(tmp_path, words, "age.toml"), sizes=SMALL)
-    audited = audit(saved(tmp_path), tmp_path / "run", settings, device="cpu")
-    assert any("age has no pairs" in finding for finding in audited.findings)

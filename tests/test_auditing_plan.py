@@ -1,4 +1,4 @@
-"""What an audit plans is what it does: null models at each question, contexts, prompts, projections."""
+"""What an audit plans is what it does: null models at each question, contexts, prompts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from benchmarks.audit_cost import recorded
 
-from levelhead.auditing.plan import audit_plan
 from levelhead.models.model import Model
-from levelhead.results.presets import SMALL, AuditSizes
-from levelhead.studies.extent import AuditSettings, Extent
-from levelhead.studies.heads.study import heads
-from levelhead.work import Stage
+from levelhead.progress import Stage
+from levelhead.runs.presets import SMALL, AuditSizes
+from levelhead.studies.audit.extent import Extent
+from levelhead.studies.audit.plan import audit_plan
+from levelhead.studies.audit.settings import AuditSettings
+from levelhead.studies.heads.run import heads
 from tests.tiny import tiny
 
 
@@ -26,13 +27,13 @@ def model() -> Model:
 @cache
 def planned(sizes: AuditSizes) -> dict[Stage, float]:
     extent = Extent(AuditSettings(sizes=sizes), model())
-    return audit_plan(extent, extent.battery(), [model()], looks=False)
+    return audit_plan(extent, extent.battery(), [model()], first_look=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_null_models_are_planned_question_by_question() -> None:
-    whole = planned(replace(SMALL, head_twins=5))
-    alone = planned(replace(SMALL, head_twins=0, triple_twins=0, prompt_twins=0))
+    whole = planned(replace(SMALL, head_nulls=5))
+    alone = planned(replace(SMALL, head_nulls=0, triple_nulls=0, prompt_nulls=0))
     none = planned(SMALL.with_null(0))
     seats, fit = (alone[Stage.NULLS] - none[Stage.NULLS]) / 9, none[Stage.NULLS]  # 9 of 19 are likely asked
     assert seats == pytest.approx(2 * whole[Stage.WORDS] / 6, rel=0.25)  # two contexts per word of six
@@ -49,17 +50,10 @@ def test_null_models_are_planned_question_by_question() -> None:
 _OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS)
 
 
-@pytest.mark.slow
-def test_a_third_of_the_items_is_a_third_of_the_work_of_choosing() -> None:
-    every, third = planned(replace(SMALL, screen_every=1)), planned(SMALL)
-    assert third[Stage.CHANGES] == pytest.approx(every[Stage.CHANGES] / 3)
-    assert third[Stage.VERIFIED] == every[Stage.VERIFIED]
-
-
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_prompts_are_planned_by_their_backgrounds() -> None:
     """58 x (1 + 6 + 3 x backgrounds) prompts."""
-    own = {n: planned(replace(SMALL, backgrounds=n, prompt_twins=0))[Stage.PROMPTS] for n in (0, 1, 3, None)}
+    own = {n: planned(replace(SMALL, backgrounds=n, prompt_nulls=0))[Stage.PROMPTS] for n in (0, 1, 3, None)}
     assert own[0] / own[1] == pytest.approx(1 / 10)  # no knowledge
     assert own[3] / own[1] == pytest.approx(16 / 10)
     assert own[None] / own[1] == pytest.approx(46 / 10)  # 13 of them
@@ -67,9 +61,9 @@ def test_prompts_are_planned_by_their_backgrounds() -> None:
 
 @pytest.mark.slow
 def test_the_null_models_of_a_heads_study_are_as_much_work_as_is_planned(tmp_path: Path) -> None:
-    sizes = replace(SMALL, experiments=("scores",), contexts=4, splits=1, null=4, head_twins=2, resamples=100)
+    sizes = replace(SMALL, experiments=("scores",), contexts=4, splits=1, null=4, head_nulls=2, resamples=100)
     extent = Extent(AuditSettings(bias="career", sizes=sizes), model())
-    plan = audit_plan(extent, extent.battery(), [model()], looks=False)
+    plan = audit_plan(extent, extent.battery(), [model()], first_look=False)
     with recorded() as done:
         heads(model(), extent.heads, tmp_path / "run")
     share = done.tokens[Stage.NULLS] / done.tokens[Stage.WORDS]

@@ -19,7 +19,7 @@ from benchmarks.calibrate import (
 BASES = ("lh:bert-mini", "lh:gpt-mini", "lh:nli-mini")
 
 
-def outcome(seed: int, kind: str = "twin", rise: float = 0.0, **claims: bool) -> Outcome:
+def outcome(seed: int, kind: str = "null model", rise: float = 0.0, **claims: bool) -> Outcome:
     return Outcome(Subject(BASES[0], kind, seed, rise), claims, seconds=10.0)
 
 
@@ -44,7 +44,7 @@ def test_power_is_printed_for_each_rise_and_false_alarms_for_each_kind() -> None
             ]
         )
     )
-    assert [line.split()[0] for line in lines] == ["twin", "twin", "planted", "planted", "1", "4"]
+    assert [line.split()[0] for line in lines] == ["null", "null", "planted", "planted", "1", "4"]
     assert "association" in lines[2]
     assert "0 of   1" in lines[2]
     assert "1 of   1" in lines[3]
@@ -53,7 +53,7 @@ def test_power_is_printed_for_each_rise_and_false_alarms_for_each_kind() -> None
 
 def test_subjects_are_shared_out_over_the_bases_and_no_two_are_the_same() -> None:
     chosen = list(subjects(BASES, 4, 2, 2, (0.3, 0.5)))
-    assert [each.kind for each in chosen] == ["twin"] * 4 + ["random weights"] * 2 + ["planted"] * 4
+    assert [each.kind for each in chosen] == ["null model"] * 4 + ["random weights"] * 2 + ["planted"] * 4
     assert [each.base for each in chosen[:4]] == [*BASES, BASES[0]]
     assert len(set(chosen)) == len(chosen)
 

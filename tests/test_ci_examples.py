@@ -18,7 +18,7 @@ from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from levelhead.inference.contents import measurements, open_contents
-from levelhead.pages.model_index import model_index
+from levelhead.pages.card import model_index
 from tests.report.synthetic import write_audit
 from tests.tiny import tiny
 
@@ -36,14 +36,14 @@ with socket.socket(socket.AF_UNIX) as made:
 """
 SERVER = """
 import dataclasses, json, os, socket, sys
-from levelhead.auditing import audit
+from levelhead.studies.audit.run import audit
 from levelhead.cli.main import main
 from levelhead.pages import page
-from levelhead.results import presets
+from levelhead.runs import presets
 
 page.vega_bundle = str  # nobody looks at these pages, and every command would bundle the scripts anew
 presets.SMALL = presets.AuditSizes(
-    experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1, starts=1
+    experiments=("scores",), resamples=500, null=0, contexts=1, sentences=90, score_contexts=1
 )
 presets.QUICK = dataclasses.replace(presets.SMALL, experiments=("association",), splits=0)
 with socket.socket(socket.AF_UNIX) as made:

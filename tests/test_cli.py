@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import runpy
@@ -15,15 +16,17 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from levelhead import __version__
-from levelhead.cli.app import app, keeps_results
-from levelhead.cli.main import COMMANDS, main
+from levelhead.cli.app import keeps_results
+from levelhead.cli.commands import function_of, listed
+from levelhead.cli.main import main
 from levelhead.errors import BadOption, BadRun
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import load
-from levelhead.pages.figures import comparison as figures_compare
-from levelhead.pages.figures import counteracts as figures_counteracts
-from levelhead.pages.figures import heads as figures_heads
-from levelhead.studies.heads.comparison import compare_heads
+from levelhead.pages.charts import heads as figures_heads
+from levelhead.studies.compare_heads import CompareHeadsSettings
+from levelhead.studies.compare_heads import chapter as compared
+from levelhead.studies.compare_heads.run import compare_heads
+from levelhead.studies.counteracts import chapter as counteracted
 from tests.report.synthetic import write_heads, write_prompts
 from tests.studies.head_runs import scored_run
 
@@ -83,23 +86,16 @@ def test_the_package_runs_as_the_command(
     assert (ended.value.code, capsys.readouterr().out.strip()) == (0, f"levelhead {__version__}")
 
 
-def test_every_command_has_help_and_stands_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
-    call(monkeypatch, "--version")  # imports all commands
+def test_every_command_has_help_and_stands_in_the_docs() -> None:
     docs = "".join(
-        page.read_text(encoding="utf-8") for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+        page.read_text(encoding="utf-8") for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     )
-    names = [
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
-    ]
-    assert {"models", "audit", "heads", "sweep", "prompts", "nsp", "nli", "debias", "report", "check"} <= set(
-        names
-    )
-    for command in app.registered_commands:
-        assert command.callback is not None
-        name = command.name or command.callback.__name__
-        assert (command.callback.__doc__ or "").strip(), f"{name} has no help"
+    known = {"models", "audit", "heads", "projections", "counteracts", "nsp", "nli", "debias", "check"}
+    assert known <= {*listed()}
+    for name, each in listed().items():
+        assert each.about == inspect.getdoc(function_of(name)), name
+        assert each.about.strip(), f"{name} has no help"
         assert f"levelhead {name}" in docs, f"{name} is not in the docs"
-    assert len(names) >= len(COMMANDS)
 
 
 def test_models_lists_what_ships(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,10 +178,10 @@ def test_damaged_folders_give_one_line_and_exit_4(
         (3, ["nsp", "lh:gpt-mini"], "It can do: causal, embeddings"),
         (
             4,
-            ["sweep", "lh:bert-mini", "--nli", "lh:nli-mini", "--pairs", "none.tsv", "-o", "RUN"],
+            ["projections", "lh:bert-mini", "--nli", "lh:nli-mini", "--pairs", "none.tsv", "-o", "RUN"],
             "none.tsv",
         ),
-        (2, ["debias", "lh:bert-mini", "--heads", "3", "-o", "OUT"], "write LAYER-HEAD"),
+        (2, ["debias", "lh:bert-mini", "--heads", "3", "-o", "OUT"], "heads must be LAYER-HEAD"),
         (
             4,
             ["debias", "lh:bert-mini", "--from-heads", "nowhere", "-o", "OUT"],
@@ -211,19 +207,18 @@ def test_mistakes_give_one_line_and_the_exit_code_of_their_kind(
 
 
 RUNS = (
-    *("heads", "planted", "sweep", "prompts", "glue", "finetune"),
-    *("atlas", "mitigate", "audit", "survey", "reproduce"),
+    *("heads", "compare-heads", "planted", "projections", "counteracts", "glue", "finetune"),
+    *("atlas", "mitigate", "audit", "survey", "reproduce", "generate"),
 )
 
 
 def test_ctrl_c_says_how_to_go_on_where_results_are_kept_and_nowhere_else() -> None:
     """Every command; a new one that keeps its results must be named here."""
     kept = set()
-    for command in app.registered_commands:
-        assert command.callback is not None
-        if keeps_results(command.callback, {"out": Path("run")}):
-            kept.add(command.name or command.callback.__name__)
-        assert not keeps_results(command.callback, {"out": None})
+    for name in listed():
+        if keeps_results(function_of(name), {"out": Path("run")}):
+            kept.add(name)
+        assert not keeps_results(function_of(name), {"out": None})
     assert kept == set(RUNS)
 
 
@@ -246,6 +241,7 @@ def test_ctrl_c_is_one_line_that_says_what_was_kept(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("levelhead.api.studies.load", interrupted)
     monkeypatch.setattr("levelhead.models.model.load", interrupted)
     assert call(monkeypatch, *args) == 130
     assert capsys.readouterr().err.strip() == f"levelhead: stopped; {says}"
@@ -311,7 +307,7 @@ def test_a_report_that_cannot_be_written_is_one_line(
 def _comparison(folder: Path) -> Path:
     scores = [[0.1, -0.2], [0.3, -0.1]]
     runs = [scored_run(folder.parent / "scored", name, scores, 0.5) for name in ("base", "chat")]
-    compare_heads(runs, folder, top=1)
+    compare_heads(runs, CompareHeadsSettings(top=1), folder)
     return folder
 
 
@@ -320,8 +316,8 @@ def _comparison(folder: Path) -> Path:
     ("make", "draw"),
     [
         (write_heads, figures_heads.write_figures),
-        (_comparison, figures_compare.write_figures),
-        (write_prompts, figures_counteracts.counteracts_figures),
+        (_comparison, compared.figures),
+        (write_prompts, counteracted.figures),
     ],
 )
 def test_figures_that_cannot_be_written_are_one_line_and_leave_no_halves(

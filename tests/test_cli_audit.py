@@ -8,15 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
-from levelhead.auditing import read_audit
-from levelhead.cli.app import app
-from levelhead.cli.audit_printed import print_audit
+from levelhead.cli.commands import built
+from levelhead.cli.printed import print_audit
 from levelhead.cli.terminal import print_wrapped
 from levelhead.inference.contents import open_contents
 from levelhead.pages.what_now import what_now
-from levelhead.results.presets import SMALL
+from levelhead.runs.presets import SMALL
+from levelhead.studies.audit import Audit
 from tests.report.synthetic import write_audit
 from tests.report.synthetic.audit import PROJECTED
 from tests.report.synthetic.prompts import CLOSED
@@ -36,7 +35,7 @@ def printed(
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", kind())
-    print_audit(read_audit(run, run / "report.html"))
+    print_audit(Audit.open(run))
     assert isinstance(sys.stdout, io.StringIO)
     return re.sub(r"\x1b\[[\d;]*m", "", sys.stdout.getvalue()).splitlines()  # without colors
 
@@ -56,21 +55,17 @@ def test_the_five_answers_are_printed_before_the_headline(
     assert places == sorted(places)
     assert places[-1] < headline
     assert lines[places[0]] == f"Is there a bias?    {box.answers[0][1]}"
-    command = box.ways[0].command
-    assert command is not None
+    (command,) = box.commands
     assert f"    {command.text}" in lines[:headline]  # what the third answer recommends can be copied
 
 
-def test_tables_have_short_names_and_each_is_explained_once(
+def test_one_table_has_every_mitigation_with_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = printed(write_audit(tmp_path / "run"), 200, monkeypatch)
-    (header,) = (line for line in lines if "measure" in line and "before" in line)
-    assert "without 2 heads" in header
-    assert "projection 3" in header
-    assert not any(name in header for name in (CLOSED, PROJECTED))
-    assert [line for line in lines if CLOSED in line] == [f"without 2 heads: {CLOSED}"]
-    assert [line for line in lines if PROJECTED in line] == [f"projection 3: {PROJECTED}"]
+    lines = printed(write_audit(tmp_path / "run"), 250, monkeypatch)
+    table = lines[next(i for i, line in enumerate(lines) if "Gain, costs and verdict" in line) :]
+    assert "certified" in next(line for line in table if PROJECTED in line)
+    assert "effective, exceeds cost margin" in next(line for line in table if CLOSED in line)
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -80,8 +75,15 @@ def test_nothing_but_paths_and_commands_is_wider_than_the_terminal(
     run = write_audit(tmp_path / "run")
     lines = printed(run, columns, monkeypatch)
     assert [line for line in lines if len(line) > columns and str(run) not in line] == []
-    (seat,) = (line for line in lines if line.startswith("│ seat "))
-    assert ("[" in seat) == (columns == 120)  # else intervals get lines of their own
+
+
+def test_40_lines_of_100_columns_hold_the_answers_and_say_where_the_rest_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_audit(tmp_path / "run")
+    lines = printed(run, 100, monkeypatch)
+    assert len(lines) <= 40
+    assert any("levelhead report" in line for line in lines)
 
 
 def test_a_file_gets_a_sentence_a_line_and_a_terminal_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +102,9 @@ def test_a_file_gets_a_sentence_a_line_and_a_terminal_whole_words(monkeypatch: p
 
 
 def test_the_help_of_null_says_how_many_null_models_each_claim_has_by_default() -> None:
-    options = typer.main.get_command(app).commands["audit"].params  # type: ignore[attr-defined]
+    options = built("audit").params
     (said,) = [option.help for option in options if option.name == "null"]
     assert f"{SMALL.null} for the association" in said
-    (few,) = {SMALL.triple_twins, SMALL.prompt_twins}
+    (few,) = {SMALL.triple_nulls, SMALL.prompt_nulls}
     assert f"{few} for next sentences and prompts, none for heads" in said
-    assert SMALL.head_twins == 0
+    assert SMALL.head_nulls == 0

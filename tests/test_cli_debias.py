@@ -12,12 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from levelhead.cli import debias as command
-from levelhead.cli.app import app
+from levelhead.cli.commands import app
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
-from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
+from levelhead.edits.subspace import Projection
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadRun, LevelheadError
@@ -26,9 +24,9 @@ from levelhead.mitigation.mitigate import biased_heads, edits_of
 from levelhead.mitigation.recipe import Fit, Recipe, load_recipe, recipe_text, step
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
-from levelhead.results import layout
-from levelhead.results.records.heads import HeadScore
-from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.studies.glue.run import parsed_gates
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.records import HeadScore
 from tests.sealing import reseal
 from tests.studies.head_runs import empty_run
 from tests.tiny import tiny
@@ -65,14 +63,14 @@ def same_answers(exported: str, model: Model, variant: Variant) -> None:
     assert np.abs(wanted[0] - wanted[1]).max() > 1e-4
 
 
-def heads_run(place: Path, scores: Mapping[Head, float], weights: str) -> HeadsRun:
+def heads_run(place: Path, scores: Mapping[Head, float], weights: str) -> Heads:
     """A finished heads run with these scores."""
     records = [
         HeadScore(head, score, 0.1, 0.2, 0.2, rank, objective=1.0)
         for rank, (head, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1]), start=1)
     ]
     with empty_run(place, "some model", {"weights": weights}) as run:
-        run.results(layout.SCORES, lambda: sorted(records, key=lambda record: record.head))
+        run.results(Heads.scores, lambda: sorted(records, key=lambda record: record.head))
     return open_heads(place)
 
 
@@ -146,7 +144,7 @@ def test_a_run_without_a_biased_head_and_a_folder_that_is_no_heads_run_are_refus
 
 
 def test_heads_are_parsed_as_people_write_them() -> None:
-    parsed = command.parse_heads("3-5,7-2=0.5, 12-1 = 2")
+    parsed = parsed_gates("3-5,7-2=0.5, 12-1 = 2")
     assert parsed == {Head(2, 4): 0.0, Head(6, 1): 0.5, Head(11, 0): 2.0}
 
 
@@ -154,8 +152,8 @@ def test_heads_are_parsed_as_people_write_them() -> None:
     "text", ["3", "0-1", "3-0", "3-5=", "3-5=x", "3-5=nan", "3-5-1", "a-b", "-3-5", "3-5,3-5"]
 )
 def test_heads_that_mean_nothing_are_refused_in_one_line(text: str) -> None:
-    with pytest.raises(BadOption, match="--heads") as raised:
-        command.parse_heads(text)
+    with pytest.raises(BadOption, match=r"heads must") as raised:
+        parsed_gates(text)
     assert "\n" not in str(raised.value)
 
 

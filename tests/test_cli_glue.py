@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.pages.tables import shown
-from levelhead.results.runs import open_glue
+from levelhead.studies.glue import Glue
 from tests.glue_files import write_glue
 from tests.test_cli import call
 from tests.tiny import tiny
@@ -24,6 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.nightly
 def test_a_run_prints_its_table_and_verdicts_and_is_then_checked_and_reported(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,17 +32,17 @@ def test_a_run_prints_its_table_and_verdicts_and_is_then_checked_and_reported(
     quick = ("--tasks", "rte", "--seeds", "1", "--epochs", "1", "--batch-size", "8", "--heads", "2-3")
     assert call(monkeypatch, "glue", model, "--data", data, "-o", run, *quick) == 0
     printed = capsys.readouterr().out
-    (cost,) = open_glue(run).costs
+    (cost,) = Glue.open(run).costs
     assert cost.recipe == CLOSED
     assert f"rte, accuracy: {cost.sentence}." in printed
-    assert all(shown(cell.measurement.value or 0.0) in printed for cell in open_glue(run).cells)
+    assert all(shown(cell.measurement.value or 0.0) in printed for cell in Glue.open(run).cells)
     assert call(monkeypatch, "glue", model, "--data", data, "-o", run, *quick, "--json") == 0
     again = json.loads(capsys.readouterr().out)
     assert [cell["recipe"] for cell in again["cells"]] == ["base", CLOSED]
     assert call(monkeypatch, "check", run, "--min", "glue/rte=0.0", "--variant", CLOSED) == 0
     assert call(monkeypatch, "check", run, "--min", "glue/rte=1.1") == 1
     assert call(monkeypatch, "report", run) == 0
-    assert "What it can still learn" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Fine-tuning on GLUE" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from levelhead.cli.printed import print_run
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.measures.measurement import Measurement
 from levelhead.probes.lpbs import load_lpbs_templates
-from levelhead.results import layout
-from levelhead.results.records.debias import (
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.records import (
     DebiasVerdict,
     RandomMeasured,
     Rival,
     StrategyMeasured,
     Tradeoff,
 )
-from levelhead.results.runs import open_heads
 from tests.report.synthetic import write_audit, write_heads
 from tests.studies.head_runs import empty_run, scored_run
 from tests.tiny import saved
@@ -61,7 +60,7 @@ def test_compare_heads_tells_how_many_heads_changed_sides(typed: Typed, tmp_path
 
 
 def test_planted_prints_every_localizer_beside_chance(typed: Typed, tmp_path: Path) -> None:
-    options = ("--seeds", "1", "--plants", "1", "--kinds", "attention", "--sentences", "shipped")
+    options = ("--seeds", "1", "--heads", "1", "--kinds", "attention", "--sentences", "shipped")
     bias, out, model = gender_toml(tmp_path), str(tmp_path / "run"), saved(tmp_path / "model", "bert")
     words = ("planted", model, "--bias", bias, *options, "-o", out)
     code, printed, _ = typed(*words)
@@ -123,16 +122,16 @@ def test_removals_are_told_with_their_verdict_and_what_is_missing(
     scored_run(tmp_path, "run", [[0.3, -0.2], [-0.5, 0.1]], 0.8)
     with empty_run(tmp_path / "run", "run", {"weights": "run", "words": "gender"}) as run:
         run.results(
-            layout.STRATEGIES,
+            Heads.strategies,
             lambda: [StrategyMeasured("top-1", (Head(0, 0),), measured) for measured in reached],
         )
-        run.results(layout.RANDOM_STRATEGIES, lambda: [random])
+        run.results(Heads.random_strategies, lambda: [random])
         run.result(
-            layout.DEBIAS_VERDICT,
+            Heads.verdict,
             lambda: DebiasVerdict("removing one head helps", 1.2, 1.1, 1.2, 3, holds=True, random_lower=0),
         )
         run.results(
-            layout.TRADEOFFS,
+            Heads.tradeoffs,
             lambda: [Tradeoff("learned, at most 1.05", 1.02, 1.04, Rival("top-1", 1.1, 1.02))],
         )
     print_run(tmp_path / "run")
@@ -238,6 +237,7 @@ def test_fluency_reads_a_users_text(typed: Typed, tmp_path: Path) -> None:
     assert answer["settings"]["sentences"] == 2
 
 
+@pytest.mark.nightly
 def test_a_finished_run_is_extended_by_an_experiment_and_its_figures_are_pdf_too(
     typed: Typed, tmp_path: Path
 ) -> None:

@@ -8,14 +8,13 @@ from enum import Enum
 from inspect import Parameter, signature
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
-import typer
 from typer.models import ArgumentInfo
 
-from levelhead.cli.app import app, one_line
-from levelhead.cli.main import COMMANDS
+from levelhead.cli.commands import built, function_of, listed
+from levelhead.cli.terminal import one_line
 from levelhead.errors import BadProbe
 from tests.test_cli import refusal
 
@@ -42,12 +41,11 @@ class Option:
 
 
 def options() -> Iterator[Option]:
-    for command in app.registered_commands:
-        assert command.callback is not None
-        hints = get_type_hints(command.callback, include_extras=True)
-        name = command.name or command.callback.__name__
-        for parameter in signature(command.callback).parameters.values():
-            yield declared(name, parameter, hints[parameter.name])
+    for name in listed():
+        hints = get_type_hints(function_of(name), include_extras=True)
+        for parameter in signature(function_of(name)).parameters.values():
+            if parameter.name != "context":
+                yield declared(name, parameter, hints[parameter.name])
 
 
 def declared(command: str, parameter: Parameter, hint: Any) -> Option:
@@ -86,33 +84,37 @@ def short(value: object) -> str:
 
 
 def test_the_commands_tell_all_their_options() -> None:
-    assert len(COMMANDS) <= len({option.command for option in OPTIONS})
+    assert {*listed()} == {option.command for option in OPTIONS}
     flags = {str(option) for option in SIZES}
-    assert {"heads --top", "nli --limit", "prompts --k", "compare-heads --top", "glue --epochs"} <= flags
+    assert {
+        "heads --top",
+        "nli --limit",
+        "counteracts --null",
+        "compare-heads --top",
+        "glue --epochs",
+    } <= flags
     assert next(option.values for option in SIZES if str(option) == "nli --limit") == 2
     assert {str(option) for option in OPTIONS if option.needed} >= {
         "heads str",
-        "heads --output",
         "card Path",
     }
 
 
 def test_no_help_text_of_an_option_is_written_twice() -> None:
     texts: dict[str, set[int]] = {}
-    for command in app.registered_commands:
-        assert command.callback is not None
-        for hint in get_type_hints(command.callback, include_extras=True).values():
+    for name in listed():
+        for hint in get_type_hints(function_of(name), include_extras=True).values():
             if get_origin(hint) is Annotated and (text := get_args(hint)[1].help):
                 texts.setdefault(text, set()).add(id(text))
     assert [text for text, places in texts.items() if len(places) > 1] == []
 
 
 def test_a_switch_that_turns_something_off_shows_no_default() -> None:
-    for command in cast("Any", typer.main.get_command(app)).commands.values():
-        for option in command.params:
+    for name in listed():
+        for option in built(name).params:
             flags = (*option.opts, *option.secondary_opts)
             if option.default is True and any(flag.startswith("--no-") for flag in flags):
-                assert not option.show_default, f"{command.name} {option.name}"
+                assert not option.show_default, f"{name} {option.name}"
 
 
 def test_one_null_model_is_refused_as_it_is_typed_and_help_says_so(
@@ -120,20 +122,23 @@ def test_one_null_model_is_refused_as_it_is_typed_and_help_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     own = [option for option in OPTIONS if option.flag == "--null"]
-    assert {option.command for option in own} >= {"audit", "heads", "measure", "atlas", "prompts", "mitigate"}
+    assert {option.command for option in own} >= {
+        "audit",
+        "heads",
+        "benchmark",
+        "atlas",
+        "counteracts",
+        "mitigate",
+    }
     for option in own:
         none = option.command != "mitigate"  # which certifies nothing without null models
         code, line = refused(typed(option, "1"), monkeypatch, capsys)
         assert (code, line) == (2, f"levelhead: null must be {'0 or ' * none}at least 2 (got 1)\n")
-        (params,) = [
-            command.params
-            for name, command in cast("Any", typer.main.get_command(app)).commands.items()
-            if name == option.command
-        ]
+        params = built(option.command).params
         assert "at least 2" in next(each.help for each in params if each.name == "null")
 
 
-LOADERS = ("auditing", "surveying", "reproducing", "engine.jobs", "api.studies", "models.model")
+LOADERS = ("studies.audit.run", "studies.survey.run", "studies.reproduce.run", "api.studies", "models.model")
 
 
 def refused(

@@ -19,14 +19,14 @@ import pytest
 
 from levelhead.cli.entry import main as entry
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadOption, BadRun, NoEffect
-from levelhead.files import new_folder
 from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
-from levelhead.results.folder import LOCK
+from levelhead.runs.folder import LOCK
+from levelhead.safe_files import new_folder
 from levelhead.studies.planted.settings import PlantedSettings
 from tests.report.synthetic import write_heads
 from tests.studies.head_runs import scored_run
@@ -49,13 +49,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["report", LONG], 4, "File name too long"),
         (["heads", "lh:bert-mini", "--null", "0", "-o", LONG], 4, "File name too long"),
         (["card", "~nobody-of-that-name/run"], 4, "a user that this machine does not have"),
-        (["survey", "\udcff", "-o", "RUN"], 2, "text that can be written"),
+        (["survey", "\udcff", "-o", "RUN"], 2, "must be valid Unicode text"),
         (["debias", "lh:bert-mini", "--recipe", "/dev/full", "-o", "OUT"], 2, "it is a device"),
         (["check", "RUN", "--thresholds", "/dev/zero"], 2, "it is a device"),
         (["models", "lh:bert-mini", "--device", "meta"], 2, "No device 'meta' on this machine"),
         (["models", "lh:bert-mini", "--device", "xpu"], 2, "No device 'xpu' on this machine"),
-        (["planted", "lh:bert-mini", "--rise", "1000", "-o", "RUN"], 2, "rise=1000 came"),
-        (["planted", "lh:bert-mini", "--rise", "nan", "-o", "RUN"], 2, "rise=nan came"),
+        (["planted", "lh:bert-mini", "--rise", "1000", "-o", "RUN"], 2, "rise must be below 2"),
+        (["planted", "lh:bert-mini", "--rise", "nan", "-o", "RUN"], 2, "rise must be a number (got nan)"),
         (["fluency", "lh:bert-mini", "--limit", "5"], 2, "--limit would change nothing without --text"),
         (["debias", "lh:bert-mini", "--heads", "1-1", "--top", "5", "-o", "OUT"], 2, "without --from-heads"),
         (
@@ -72,12 +72,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "RUN",
             ],
             2,
-            "--top and --text would change nothing without the experiment debias",
+            "--top and --text would change nothing without --experiments debias",
         ),
         (
             ["heads", "lh:bert-mini", "--experiments", "scores", "--sentences", __file__, "-o", "RUN"],
             2,
-            "--sentences would change nothing without the experiment counter",
+            "--sentences would change nothing without --experiments counter",
         ),
         (["audit", "lh:bert-mini", "--glue-tasks", "rte", "-o", "RUN"], 2, "without --glue"),
     ],
@@ -114,16 +114,20 @@ def test_a_recipe_whose_gates_are_all_1_is_an_error_wherever_it_is_used() -> Non
 
 @pytest.mark.parametrize("rise", [0.0, -1.0, 2.0, float("inf")])
 def test_a_rise_that_no_seat_can_have_is_refused(rise: float) -> None:
-    with pytest.raises(BadOption, match=r"\|SEAT\| is at most 2"):
+    with pytest.raises(BadOption, match=r"rise must be (above 0|below 2)"):
         PlantedSettings(rise=rise)
 
 
-@pytest.mark.parametrize("command", ["audit", "heads", "seat", "nsp", "sweep", "glue", "planted", "prompts"])
+@pytest.mark.parametrize(
+    "command", ["audit", "heads", "seat", "nsp", "projections", "glue", "planted", "counteracts"]
+)
 def test_a_seed_that_some_generator_would_refuse_is_refused_before_anything_runs(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(monkeypatch, command, "x", "--seed", str(2**32)) == 2
-    assert "4294967295" in capsys.readouterr().err
+    more = ["--data", "."] if command == "glue" else []
+    out = [] if command in ("seat", "nsp") else ["-o", "run"]
+    assert call(monkeypatch, command, "x", *more, *out, "--seed", str(2**32)) == 2
+    assert "seed must be at most 4294967295 (got 4294967296)" in capsys.readouterr().err
 
 
 # ---- terminals
@@ -416,7 +420,7 @@ def test_a_study_in_trouble_is_one_line_loses_nothing_and_goes_on_afterwards(
     monkeypatch.chdir(tmp_path)
     for name in ("base", "chat"):
         scored_run(tmp_path, name, [[0.1, -0.2], [0.3, -0.1]], 0.5)
-    monkeypatch.setattr("levelhead.pages.figures.comparison.write_figures", lambda _: [])
+    monkeypatch.setattr("levelhead.studies.compare_heads.chapter.figures", lambda _: [])
     command = ["compare-heads", "base", "chat", "-o"]
     assert call(monkeypatch, *command, "calm") == 0
     before = contents(tmp_path / "base")

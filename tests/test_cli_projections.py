@@ -1,4 +1,4 @@
-"""levelhead nsp, nli and sweep, as a user types them."""
+"""levelhead nsp, nli and projections, as a user types them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from levelhead.cli.main import main
 from levelhead.models.model import Model, load
 from levelhead.pages.tables import shown
 from levelhead.probes.triples import load_triples
-from levelhead.results import layout
-from levelhead.results.records.projections import SweepSummary
-from levelhead.results.runs import open_sweep
+from levelhead.runs.common import TRIPLES_TABLE
 from levelhead.scoring.pairs import ask_nsp
-from levelhead.studies.projections.plan import Sweep
+from levelhead.studies.projections import TABLE5, TABLE7, Projections
+from levelhead.studies.projections.records import ProjectionsSummary
+from levelhead.studies.projections.run import Inputs
+from levelhead.studies.projections.settings import ProjectionsSettings
 from tests.studies.projection_cases import ABLE, own_pairs, small_triples
 from tests.tiny import bpe, tiny
 
@@ -72,7 +73,7 @@ def test_nsp_prints_every_measure_with_value_interval_and_n(levelhead: Call, fol
     measured = ask_nsp(load(str(folder / "nsp"), device="cpu"), triples)[0]
     for name, measurement in measured.items():
         assert printed[name]["value"] == pytest.approx(measurement.value, abs=1e-6)
-        assert printed[name]["n"] == measurement.n in (4, 8)  # triples, or they and their twins
+        assert printed[name]["n"] == measurement.n in (4, 8)  # triples, or they and their null models
         assert printed[name]["interval"] == pytest.approx(measurement.interval, abs=1e-6)
     assert printed["data"] == {"mine.jsonl": triples.fingerprint, "opening": "[CLS]"}
 
@@ -89,7 +90,7 @@ def test_a_bad_line_of_triples_is_left_out_and_named_or_with_strict_an_error(
     command = ("nsp", str(folder / "nsp"), "--triples", str(file))
     code, out, err = levelhead(*command)
     assert code == 0, err
-    assert "Left out: 1 that cannot be asked" in out
+    assert "Left out: 1 that cannot be evaluated" in out
     assert "mine.jsonl line 3: anti is empty" in out
     printed = json.loads(levelhead(*command, "--json")[1])
     assert [(item["line"], item["reason"]) for item in printed["unusable"]] == [(3, "a text is empty")]
@@ -132,7 +133,7 @@ def test_nsp_writes_every_triple_and_takes_the_share_of_the_top(
     command = ["nsp", str(folder / "nsp"), "--triples", str(folder / "mine.jsonl"), "--json"]
     code, out, err = levelhead(*command, "--top", "1", "--csv", str(tmp_path / "triples.csv"))
     assert code == 0, err
-    lines = layout.TRIPLES_TABLE.read(tmp_path)
+    lines = TRIPLES_TABLE.read(tmp_path)
     assert [line.context for line in lines] == [
         pair.original.context for pair in load_triples(folder / "mine.jsonl").pairs
     ]
@@ -195,7 +196,7 @@ def test_nsp_reads_a_chat_by_likelihood_only_and_says_that_it_did(levelhead: Cal
     command = ("nsp", model, "--triples", str(folder / "mine.jsonl"), "--chat")
     code, _, err = levelhead(*command)
     assert code == 2
-    assert "--chat would change nothing without --likelihood" in err
+    assert "chat would change nothing without likelihood" in err
     code, out, _ = levelhead(*command, "--likelihood", "--json")
     assert code == 0
     assert "the context is a user's turn" in json.loads(out)["preference"]["settings"]["probability"]
@@ -234,17 +235,17 @@ def test_sweep_prints_the_best_of_each_level_and_resumes_to_the_same_words(
         "--ability": "able.tsv",
         "--pairs": "own.tsv",
     }
-    command = ["sweep", str(folder / "nsp"), "-o", str(tmp_path / "run"), "--limit", "3", "2"]
+    command = ["projections", str(folder / "nsp"), "-o", str(tmp_path / "run"), "--limit", "3", "2"]
     command += [part for option, name in options.items() for part in (option, str(folder / name))]
     code, out, err = levelhead(*command)
     assert code == 0, err
-    text, best = " ".join(out.split()), layout.TABLE5.read(tmp_path / "run")
+    text, best = " ".join(out.split()), TABLE5.read(tmp_path / "run")
     assert all(each.level in text and shown(each.strength or 0.0) in text for each in best)
     assert "Fairest viable of the paper’s 74" in text
     assert levelhead(*command)[1] == out
-    summary = SweepSummary.from_json(json.loads(levelhead(*command, "--json")[1]))
-    run = open_sweep(tmp_path / "run")
-    assert list(summary.settings) == layout.TABLE7.read(run.folder)
+    summary = ProjectionsSummary.from_json(json.loads(levelhead(*command, "--json")[1]))
+    run = Projections.open(tmp_path / "run")
+    assert list(summary.settings) == TABLE7.read(run.folder)
     assert summary.observations == run.observations
     assert all(f"{each.agree} of {each.cases}" in text for each in run.observations)
     assert summary.correlation == run.correlation
@@ -258,11 +259,20 @@ def test_a_bad_line_of_the_pairs_of_a_sweep_is_left_out_or_with_strict_an_error(
     good = (folder / "own.tsv").read_text(encoding="utf-8")
     pairs.write_text(f"{good}She sat.\tHe sat.\n", encoding="utf-8")
     number = len(good.splitlines()) + 1
-    lenient = Sweep(load_triples(folder / "mine.jsonl"), pairs=str(pairs), strict=False)
+    triples = load_triples(folder / "mine.jsonl")
+    lenient = Inputs.of(ProjectionsSettings("nli", triples=triples, pairs=str(pairs)))
     assert len(lenient.fitted_on(tiny("bert", "nli"))) == number - 1
-    assert [item.line for item in lenient.unusable_pairs] == [number]
-    assert Sweep().unusable_pairs == ()
-    command = ["sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "--pairs", str(pairs), "--strict"]
+    assert [item.line for item in lenient.unusable] == [number]
+    assert Inputs.of(ProjectionsSettings("nli")).unusable == ()
+    command = [
+        "projections",
+        str(folder / "nsp"),
+        "--nli",
+        str(folder / "nli"),
+        "--pairs",
+        str(pairs),
+        "--strict",
+    ]
     code, out, err = levelhead(*command, "-o", str(tmp_path / "strict"))
     assert (code, out) == (4, "")
     assert f"own.tsv line {number}: 2 columns, 4" in err
@@ -271,13 +281,13 @@ def test_a_bad_line_of_the_pairs_of_a_sweep_is_left_out_or_with_strict_an_error(
 def test_a_run_folder_of_other_settings_is_refused(levelhead: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     place = str(tmp_path / "file")
-    code, out, err = levelhead("sweep", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", place)
+    code, out, err = levelhead("projections", str(folder / "nsp"), "--nli", str(folder / "nli"), "-o", place)
     assert out == ""
     assert code == 4
     assert "is a file" in err
 
 
-@pytest.mark.parametrize("command", ["nsp", "nli", "sweep"])
+@pytest.mark.parametrize("command", ["nsp", "nli", "projections"])
 def test_each_command_has_help_and_stands_in_the_docs(levelhead: Call, command: str) -> None:
     code, out, err = levelhead(command, "--help")
     assert code == 0, err

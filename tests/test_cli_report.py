@@ -33,7 +33,7 @@ def test_report_refuses_one_output_for_two_runs(
 ) -> None:
     code, _, line = typed("report", *map(str, runs), "-o", str(tmp_path / "x.html"))
     assert (code, line.count("\n")) == (2, 1)
-    assert "-o came with 2 runs" in line
+    assert "-o takes one run (got 2)" in line
 
 
 def test_compare_prints_differences_and_writes_a_page(
@@ -145,7 +145,7 @@ def test_the_ending_decides_what_is_written_and_our_own_file_is_replaced(
         (["check", "RUN", "--max", "seat=9", "--junit", "x.json"], ".xml"),
         (["seat", "lh:bert-mini", "-o", "x.md"], ".csv, .tex, .json"),
         (["seat", "lh:bert-mini", "--csv", "x.json"], ".csv"),
-        (["measure", "bbq", "lh:bert-mini", "--data", "nowhere", "-o", "x.html"], "or a folder"),
+        (["benchmark", "bbq", "lh:bert-mini", "--data", "nowhere", "-o", "x.html"], "or a folder"),
         (["audit", "lh:bert-mini", "-o", "x.html"], "writes a folder"),
         (["survey", "lh:bert-mini", "-o", "x.csv"], "writes a folder"),
         (["reproduce", "heads", "-o", "x.tex"], "writes a folder"),

@@ -17,13 +17,10 @@ from levelhead.cli.main import main
 from levelhead.escaping import escaped, escaped_in
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents
-from levelhead.pages.card import card
-from levelhead.pages.compare import comparison_page
-from levelhead.pages.model_index import model_index
-from levelhead.pages.notebook import notebook_html
+from levelhead.pages.card import card, model_index
 from levelhead.pages.page import render
-from levelhead.pages.presented import presented
-from levelhead.pages.renderers import RENDERERS
+from levelhead.pages.presented import comparison_page, presented
+from levelhead.pages.renderers import RENDERERS, notebook_html
 from levelhead.pages.tables import Cell, Part
 from tests.report.synthetic import write_audit
 from tests.typed import Typed

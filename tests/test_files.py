@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from levelhead import files
+from levelhead import safe_files
 from levelhead.errors import BadRun
-from levelhead.files import new_folder, scratch_folder, write_output, write_whole
+from levelhead.safe_files import new_folder, scratch_folder, write_output, write_whole
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from levelhead.files import write_whole
+from levelhead.safe_files import write_whole
 
 def write(work):
     work.write_text("slow")
@@ -141,7 +141,7 @@ def test_a_link_that_waits_under_the_temporary_name_is_not_followed(
 ) -> None:
     elsewhere = tmp_path / "elsewhere.txt"
     elsewhere.write_text("mine")
-    monkeypatch.setattr(files, "token_hex", lambda size: "0" * 2 * size)  # a name that was guessed
+    monkeypatch.setattr(safe_files, "token_hex", lambda size: "0" * 2 * size)  # a name that was guessed
     (tmp_path / f".tmp-{'0' * 16}-page.html").symlink_to(elsewhere)
     (tmp_path / ".tmp-page.html").symlink_to(elsewhere)
     assert "File exists" in refusal(tmp_path / "page.html", never)

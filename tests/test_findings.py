@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo, LevelheadError, UnknownModel
+from levelhead.inference.check import read_plan
 from levelhead.inference.contents import open_contents
-from levelhead.inference.thresholds import read_plan
 from levelhead.mitigation.export import export
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.models.adapter import PLACES
@@ -20,7 +20,7 @@ from levelhead.pages.card import card
 from levelhead.pages.page import write_report
 from levelhead.probes.glue import TASKS, load_task
 from levelhead.probes.words import load_words
-from levelhead.results import layout
+from levelhead.studies.glue import Glue
 from tests.mitigation.test_export import tokens
 from tests.report.synthetic import write_audit, write_glue_run, write_sweep
 from tests.sealing import reseal
@@ -36,7 +36,7 @@ GATE = "[[gate]]\nlayer = 1\nhead = 1\nvalue = "
     [
         (load_recipe, f"gate = {DEEP}", BadOption, "nested too deep"),
         (load_recipe, GATE + "9" * 5_000, BadOption, "a number is too long"),
-        (load_recipe, GATE + "9" * 400, BadOption, "a number is needed"),
+        (load_recipe, GATE + "9" * 400, BadOption, "must be a number"),
         (read_plan, f"max = {DEEP}", BadOption, "nested too deep"),
         (read_plan, "[max]\nseat = " + "9" * 5_000, BadOption, "a number is too long"),
         (read_plan, "[max]\nseat = " + "9" * 400, BadOption, "no finite number"),
@@ -86,7 +86,7 @@ def test_a_card_of_a_glue_run_whose_tasks_lost_a_line_is_written(tmp_path: Path)
     run = write_glue_run(tmp_path / "run")
     path = run / "results.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    tasks = next(line for line in lines if line["key"] == layout.GLUE_TASKS.name)
+    tasks = next(line for line in lines if line["key"] == Glue.tasks.name)
     tasks["rows"].pop()
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     reseal(run)

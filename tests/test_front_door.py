@@ -15,17 +15,20 @@ from typing import Any
 import pytest
 
 import levelhead as lh
-from levelhead.inference.contents import open_contents
 from levelhead.kinds import fits
 from levelhead.models.model import Model
-from levelhead.pages.reproduce import command
-from levelhead.probes.nli.labels import LABELS
+from levelhead.options import options
+from levelhead.probes.nli import LABELS
+from levelhead.runs.again import command
+from levelhead.runs.study import open_run, studies
+from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.typed import Typed
 
 TAKES = ("model", "models", "settings", "words", "run", "runs", "folder", "name", "path", "hf", "layouts")
 FUNCTIONS = [name for name in lh.__all__ if name != "__version__" and not inspect.isclass(getattr(lh, name))]
-SETTINGS = [name for name, kind in vars(lh.settings).items() if is_dataclass(kind)]
+FUNCTIONS += studies()
+SETTINGS = [name for name in dir(lh.settings) if is_dataclass(getattr(lh.settings, name))]
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +122,16 @@ def test_kinds(value: object, kind: Any, fit: bool) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_field_of_every_settings_class_is_explained(name: str) -> None:
     kind = getattr(lh.settings, name)
-    lines = [line.strip() for line in inspect.getdoc(kind).splitlines()]  # type: ignore[union-attr]
+    declared = options(kind)
+    lines = [line.strip() for line in (inspect.getdoc(kind) or "").splitlines()]
     for field in fields(kind):
-        assert any(line.startswith(f"{field.name}: ") for line in lines), field.name
+        told = field.name in declared or "group" in field.metadata
+        assert told or any(line.startswith(f"{field.name}: ") for line in lines), field.name
 
 
 @pytest.mark.parametrize("name", ["audit", "heads", "seat", "nsp", "survey", "counteracts", "planted"])
 def test_help_of_a_function_explains_its_settings(name: str) -> None:
-    text = pydoc.plain(pydoc.render_doc(getattr(lh if name in lh.__all__ else lh.settings, name)))
+    text = pydoc.plain(pydoc.render_doc(getattr(lh, name)))
     assert "seed: " in text
 
 
@@ -224,17 +229,17 @@ def test_options_about_words_are_refused_with_sentences(typed: Typed, tmp_path: 
     test = tmp_path / "mine.jsonl"
     test.write_text(json.dumps({key: {"category": key, "examples": texts} for key, texts in sets.items()}))
     code, _, error = typed("seat", "lh:bert-mini", str(test), "--per-word", "2")
-    assert (code, "--per-word would change nothing" in error) == (2, True)
+    assert (code, "per_word would change nothing" in error) == (2, True)
 
 
 def test_a_quick_audit_is_the_first_look_alone(model: Model) -> None:
-    from levelhead.results.presets import QUICK, SMALL
-    from levelhead.studies.extent import Extent
+    from levelhead.runs.presets import QUICK, SMALL
+    from levelhead.studies.audit.extent import Extent
 
     assert Extent(lh.settings.AuditSettings(), model).sizes == SMALL
     assert Extent(lh.settings.AuditSettings(quick=True), model).sizes == QUICK
     assert Extent(lh.settings.AuditSettings(per_word=3), model).heads.per_word == 3
-    with pytest.raises(lh.LevelheadError, match="full and quick came"):
+    with pytest.raises(lh.LevelheadError, match="full and quick exclude each other"):
         lh.settings.AuditSettings(full=True, quick=True)
 
 
@@ -255,13 +260,43 @@ def test_the_line_that_a_report_prints_is_taken_by_the_folder_that_it_came_from(
         "2",
     )
     assert typed("heads", saved, "--bias", "career", *options, "-o", str(tmp_path / "a b"))[0] == 0
-    line = command(open_contents(tmp_path / "a b"))
+    line = command(open_run(tmp_path / "a b"))
     assert "--dtype float32" in line
     code, _, error = typed(*shlex.split(line)[1:])
     assert code == 0, error
 
 
 def test_no_page_or_message_tells_a_reader_to_use_a_name_that_has_moved() -> None:
-    told = re.compile(rf"\blh\.({'|'.join(lh._MOVED)})\b")
+    told = re.compile(rf"\blh\.({'|'.join(lh._OLD)})\b")
     files = [path for path in Path(lh.__file__).parent.rglob("*.py") if path.name != "__init__.py"]
     assert not {path.name for path in files if told.search(path.read_text(encoding="utf-8"))}
+
+
+# ---- names of version 0.2
+
+
+def test_names_of_version_0_2_still_work_with_a_warning(tmp_path: Path) -> None:
+    pairs, model = write(tmp_path, PAIRS), tiny("bert")
+    with pytest.warns(DeprecationWarning, match=r"levelhead\.measure is now levelhead\.benchmark"):
+        measure = lh.measure
+    old = measure("crows-pairs", model, lh.settings.BenchmarkSettings(str(pairs), null=0, resamples=100))
+    asked = lh.settings.BenchmarkSettings("crows-pairs", str(pairs), null=0, resamples=100)
+    new = lh.benchmark(model, asked)
+    assert old.lines() == new.lines()
+    with pytest.warns(DeprecationWarning, match=r"levelhead\.mitigate"):
+        certify = lh.certify
+    with pytest.raises(lh.LevelheadError, match="No mitigation is called 'nothing'"):
+        certify(model, lh.settings.MitigateSettings(methods=("nothing",)))
+
+
+def test_a_sweep_of_version_0_2_is_one_line_that_says_what_to_use() -> None:
+    with pytest.warns(DeprecationWarning, match=r"levelhead\.projections"):
+        sweep = lh.sweep
+    with pytest.raises(lh.LevelheadError, match=r"Use levelhead\.projections\(model, .*ProjectionsSettings"):
+        sweep(tiny("bert", "nsp"))
+    with pytest.raises(AttributeError, match="Use ProjectionsSettings"):
+        lh.settings.SweepSettings  # noqa: B018
+
+
+def test_there_are_at_most_45_public_names() -> None:
+    assert len(dir(lh)) <= 45

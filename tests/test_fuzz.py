@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import typer
 from benchmarks.fuzz import trial
 from benchmarks.fuzz.__main__ import subjects, summary, trials
 from benchmarks.fuzz.files import file_subjects
@@ -25,9 +24,9 @@ from benchmarks.fuzz.renamed import renamed
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
-from levelhead.api.shown import Scratch
-from levelhead.cli.app import app
+from levelhead.cli.commands import listed
 from levelhead.errors import BadProbe
+from levelhead.runs.study import Scratch
 from tests.report.synthetic import write_heads
 
 SLOW = ("traps", "threads", "chat template", "device map")  # tests of their own try these
@@ -86,8 +85,7 @@ def test_what_earlier_work_left_behind_is_no_write_of_an_input(place: Place) -> 
 
 
 def test_every_command_is_fuzzed_and_a_report_as_a_pdf_too() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert {name for name, *_ in COMMANDS} == {*commands}
+    assert {name for name, *_ in COMMANDS} == {*listed()}
     assert any(name == "report" and "--pdf" in arguments for name, *arguments in COMMANDS)
 
 

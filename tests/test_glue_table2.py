@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import glue_table2
 from benchmarks.glue_table2 import RECIPES, balanced, in_order, run_jobs
 
-from levelhead.results.records.glue import Answers, GlueUnit
+from levelhead.studies.glue.records import Answers, GlueUnit
 
 OPTIONS = {"train_rows": 8, "epochs": 1, "learning_rate": None, "seeds": 2, "tasks": "rte,cola,wnli"}
 

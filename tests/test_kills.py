@@ -64,7 +64,7 @@ def test_only_jobs_with_workers_lose_workers_and_daemons_and_every_study_has_one
     plain, helped = (Job("a", arguments, {}, 1.0) for arguments in (("heads",), ("heads", "--workers", "2")))
     assert plain.victims(everyone) == ["driver"]
     assert helped.victims(everyone) == [*everyone]
-    studies = {"heads", "audit", "prompts", "planted", "sweep", "glue", "survey"}
+    studies = {"heads", "audit", "counteracts", "generate", "planted", "projections", "glue", "survey"}
     assert {name.partition(",")[0] for name in WITH_WORKERS} == studies <= JOBS.keys()
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from levelhead import ordinary
+from levelhead import safe_files
 from levelhead.errors import BadRun
-from levelhead.files import write_text_inside
-from levelhead.ordinary import check_tree, opened, read_bytes, subfolder
+from levelhead.safe_files import check_tree, opened, read_bytes, subfolder, write_text_inside
 from tests.traps import TRAPS, lay, refusal, state, users_folder
 
 KINDS = {
@@ -50,7 +49,7 @@ USES: dict[str, Callable[[Path, str], object]] = {
 @pytest.fixture(params=[True, False], ids=["part by part", "by path"])
 def by_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a system opens names inside an open folder, and as where it does not."""
-    monkeypatch.setattr(ordinary, "_BY_PARTS", request.param)
+    monkeypatch.setattr(safe_files, "_BY_PARTS", request.param)
 
 
 def test_a_kind_is_known_of_every_trap() -> None:
@@ -120,6 +119,6 @@ def test_a_link_that_comes_after_the_look_is_not_followed(
     home = users_folder(tmp_path / "home")
     lay("link to a file", tmp_path / "results.jsonl", home)
     monkeypatch.setattr(Path, "lstat", lambda _: (home / "mine.txt").stat())  # whoever looks sees a file
-    monkeypatch.setattr(ordinary, "_BY_PARTS", True)
+    monkeypatch.setattr(safe_files, "_BY_PARTS", True)
     with pytest.raises(OSError, match="symbolic links"):
         read_bytes(tmp_path, "results.jsonl")

@@ -28,22 +28,22 @@ from levelhead.scoring import plugins
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import BENCHMARKS, Asked, BenchmarkInfo
+from levelhead.scoring.benchmarks.protocol import BENCHMARKS, BenchmarkInfo, Selection
 from levelhead.scoring.objective import OBJECTIVES, Objective, mean_objective
 from levelhead.scoring.objectives import seat_objective
 from levelhead.scoring.plugins import Plugin, guarded
-from levelhead.scoring.word_table import word_table
-from levelhead.studies.localizing.catalog import localizer_of
-from levelhead.studies.localizing.protocol import (
+from levelhead.scoring.seat import word_table
+from levelhead.studies.atlas.catalog import localizer_of
+from levelhead.studies.atlas.protocol import (
     LOCALIZERS,
     ComponentKind,
     ComponentScores,
     register_localizer,
     scored,
 )
-from levelhead.studies.mitigating import trying
-from levelhead.studies.mitigating.protocol import MITIGATIONS, Candidate, Mitigation, mitigations
-from levelhead.studies.mitigating.training import NO_MEANS, Means, trains
+from levelhead.studies.mitigate import trying
+from levelhead.studies.mitigate.protocol import MITIGATIONS, Candidate, Mitigation, mitigations
+from levelhead.studies.mitigate.training import NO_MEANS, Means, trains
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.typed import Typed
@@ -161,12 +161,12 @@ def test_a_package_is_named_by_the_entry_point_that_led_to_it(
 ) -> None:
     (tmp_path / "flat_heads.py").write_text(
         "from tests.test_plugin_guard import Flat, broken\n"
-        "from levelhead.studies.localizing.protocol import register_localizer\n"
+        "from levelhead.studies.atlas.protocol import register_localizer\n"
         "class Mine(Flat):\n    pass\n"
         "print('loading')\n"
         "register_localizer(Mine(broken))\n"
     )
-    installed(monkeypatch, tmp_path, "flat_heads", LOCALIZERS.group)
+    installed(monkeypatch, tmp_path, "flat_heads", "levelhead.localizers")
     monkeypatch.setattr(LOCALIZERS, "_loaded", False)
     with pytest.raises(BadPlugin, match=r'^Localizer "flat" of the package flat-pkg raised ValueError'):
         scored(localizer_of("flat", "heads"), bert, objective())
@@ -199,7 +199,7 @@ def test_a_package_that_does_not_load_is_named_in_one_line(
     text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad_heads.py").write_text(text)
-    installed(monkeypatch, tmp_path, "bad_heads", LOCALIZERS.group)
+    installed(monkeypatch, tmp_path, "bad_heads", "levelhead.localizers")
     monkeypatch.setattr(LOCALIZERS, "_loaded", False)
     with pytest.raises(
         BadPlugin, match=f"^The localizers of the package flat-pkg do not load: {why}"
@@ -293,7 +293,7 @@ def test_scores_that_are_not_finite_are_refused_before_null_models_are_mapped(
     bert: Model, value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(Flat(value=value))
-    monkeypatch.setattr("levelhead.studies.localizing.study.draw_twin", broken)
+    monkeypatch.setattr("levelhead.studies.atlas.run.draw_null_model", broken)
     asked = lh.settings.AtlasSettings(("seat",), bias=GENDER, localizer="flat", null=3)
     with pytest.raises(
         BadPlugin, match=f'^Localizer "flat" {WHERE} gave 8 of 8 scores that are not finite for'
@@ -313,7 +313,7 @@ def test_constant_scores_map_to_the_end_and_their_agreement_is_not_measured(
         assert (each.halves.value, each.halves.reason) == (None, CONSTANT)
         assert each.largest.value == 1.0
     assert found.sentence
-    assert found.chart().spec["concat"]
+    assert found.plot().to_dict()["concat"]
     assert lh.open_run(tmp_path / "run").lines() == found.lines()
 
 
@@ -356,9 +356,9 @@ def test_a_mitigation_is_guarded_also_after_it_was_given_its_means(
 def test_a_mitigation_that_fails_is_left_out_beside_others_and_an_error_alone(
     bert: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items: Any = SimpleNamespace(fit=Battery(GENDER, ()), order=None, test=None)
+    items: Any = SimpleNamespace(fit=Battery(GENDER, ()), order=None, test=None, outside=None)
     asked: Any = SimpleNamespace(and_of=lambda model, made: asked, values=None)
-    monkeypatch.setattr(trying.Asked, "of", lambda model, items: asked)
+    monkeypatch.setattr(trying.PartValues, "of", lambda model, items, outside=None: asked)
     register(Numbered("bad", before=broken))
     register(Mitigates("good"))
     tried = trying.try_methods(bert, items, mitigations(("bad", "good")))
@@ -374,7 +374,7 @@ def test_a_mitigation_that_fails_is_left_out_beside_others_and_an_error_alone(
         ("load", [], "returned list from load; it must return Items"),
         ("why_not", None, "returned NoneType from why_not"),
         ("ask", [[1.0]], "returned float from ask"),
-        ("ask", [], "gave scores of 0 variants; 1 were asked"),
+        ("ask", [], "gave scores of 0 variants; expected 1"),
         ("ask", [[lh.Measurement("mine", float("nan"))]], "gave 'mine', which cannot be stored"),
         ("natural", None, "returned NoneType from natural"),
         ("objective", 1.0, "returned float from objective"),
@@ -384,12 +384,12 @@ def test_what_a_benchmark_returns_is_checked(
     bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, result: object, line: str
 ) -> None:
     mine = _named("mine")
-    items = mine.load(write(tmp_path, PAIRS), Asked())
+    items = mine.load(write(tmp_path, PAIRS), Selection())
     monkeypatch.setattr(mine, method, lambda *given: result)
     register(mine)
     known = benchmark_of("mine")
     given: dict[str, tuple[Any, ...]] = {
-        "load": ("file", Asked()),
+        "load": ("file", Selection()),
         "why_not": (bert,),
         "ask": (bert, items, [()], None, None),
         "natural": (bert, items, [()]),

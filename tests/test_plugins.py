@@ -57,8 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LINES = {
-    "list": ("measure", "--list"),
-    "measure": ("measure", "office-pairs", "model", "--data", "pairs.csv", "--null", "0", "--json"),
+    "list": ("benchmark", "--list"),
+    "benchmark": ("benchmark", "office-pairs", "model", "--data", "pairs.csv", "--null", "0", "--json"),
     "mitigate": ("mitigate", "model", "--methods", "quieter heads,nothing", "-o", "run"),
     "atlas": (
         *("atlas", "model", "--localizer", "half heads", "--objectives", "seat", "--bias", "words.toml"),
@@ -106,7 +106,7 @@ def answers(site: Path) -> dict[str, tuple[int, str, str]]:
 def test_a_benchmark_of_a_package_is_measured(answers: dict[str, tuple[int, str, str]]) -> None:
     _, listed, error = answers["list"]
     assert "office-pairs" in listed, error
-    code, printed, error = answers["measure"]
+    code, printed, error = answers["benchmark"]
     assert code == 0, error
     assert "office-pairs share" in printed
     json.loads(printed)

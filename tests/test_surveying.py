@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -14,8 +15,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 import levelhead as lh
-from levelhead import surveying
-from levelhead.api.results import open_survey
+from levelhead.engine.effort import Speed
 from levelhead.errors import BadOption, BadRun, UnknownModel
 from levelhead.inference.contents import open_contents
 from levelhead.inference.ranking import survey_differences, survey_lines
@@ -25,17 +25,17 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
 from levelhead.models.opening import Opening
 from levelhead.pages.page import report_html
-from levelhead.pages.sections.survey import FLOORS
-from levelhead.results import layout
-from levelhead.results.folder import LOCK, Run
-from levelhead.results.presets import QUICK_SURVEY as QUICK
-from levelhead.results.records.survey import SurveyTask
-from levelhead.results.runs import SurveyRun, survey_label
-from levelhead.results.settings import SurveyRunSettings
-from levelhead.results.steps import training_step, training_steps
-from levelhead.surveying import SurveySettings, survey
-from levelhead.surveying.listing import listed_models
-from levelhead.surveying.tables import NO_PARQUET
+from levelhead.progress import plain_lines
+from levelhead.runs.common import training_step, training_steps
+from levelhead.runs.folder import LOCK, Run
+from levelhead.runs.presets import QUICK_SURVEY as QUICK
+from levelhead.runs.study import REPORT
+from levelhead.studies.survey import DIFFERENCES, NO_PARQUET, PARQUET, TABLE, TASKS, Survey, task_label
+from levelhead.studies.survey import run as surveying
+from levelhead.studies.survey.chapter import FLOORS
+from levelhead.studies.survey.records import SurveyTask
+from levelhead.studies.survey.run import listed_models, survey
+from levelhead.studies.survey.settings import SurveySettings, SurveyStored
 from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
@@ -76,24 +76,24 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def shipped(bert: Model, gpt: Model, tmp_path_factory: pytest.TempPathFactory) -> SurveyRun:
+def shipped(bert: Model, gpt: Model, tmp_path_factory: pytest.TempPathFactory) -> Survey:
     place = tmp_path_factory.mktemp("survey")
-    return survey([bert, broken(place / "broken"), gpt, "lh:nli-mini"], place / "run", SMALL)
+    return survey([bert, broken(place / "broken"), gpt, "lh:nli-mini"], SMALL, place / "run")
 
 
 @pytest.mark.slow
-def test_a_survey_with_a_broken_model_ends_and_names_it(shipped: SurveyRun) -> None:
+def test_a_survey_with_a_broken_model_ends_and_names_it(shipped: Survey) -> None:
     (failure,) = shipped.failures
     assert Path(failure.model).name == "broken"
     assert "model_type" in failure.reason
     (line,) = (line for line in shipped.table if line.model == failure.model)
     assert (line.measure, line.value, line.rank, line.reason) == ("", None, None, failure.reason)
-    page = (shipped.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    page = (shipped.folder / REPORT.name).read_text(encoding="utf-8")
     assert all(part in page for part in ("4 models, 1 of", "broken could not be measured"))
 
 
 @pytest.mark.slow
-def test_models_are_ranked_by_how_far_they_lie_from_neutral(shipped: SurveyRun) -> None:
+def test_models_are_ranked_by_how_far_they_lie_from_neutral(shipped: Survey) -> None:
     seats = [line for line in shipped.table if line.measure == "seat"]
     assert [line.rank for line in seats] == [1, 2, 3]
     assert [line.size for line in seats] == sorted(abs(line.value or 0.0) for line in seats)
@@ -105,7 +105,7 @@ def test_models_are_ranked_by_how_far_they_lie_from_neutral(shipped: SurveyRun) 
 
 @pytest.mark.slow
 def test_differences_of_the_shipped_models_are_paired_and_corrected_for_all_of_them(
-    shipped: SurveyRun,
+    shipped: Survey,
 ) -> None:
     differences = shipped.differences
     assert {(each.measure, each.paired) for each in differences} >= {("seat", True), ("ss_paired", True)}
@@ -120,12 +120,12 @@ def test_differences_of_the_shipped_models_are_paired_and_corrected_for_all_of_t
 
 
 @pytest.mark.slow
-def test_the_page_is_made_from_the_folder_alone_and_parquet_holds_the_table(shipped: SurveyRun) -> None:
+def test_the_page_is_made_from_the_folder_alone_and_parquet_holds_the_table(shipped: Survey) -> None:
     pandas = pytest.importorskip("pandas")
-    written = (shipped.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    written = (shipped.folder / REPORT.name).read_text(encoding="utf-8")
     assert report_html(open_contents(shipped.folder)) == written
     assert "levelhead survey" in written
-    frame = pandas.read_parquet(shipped.folder / layout.SURVEY_PARQUET)
+    frame = pandas.read_parquet(shipped.folder / PARQUET)
     assert list(frame["model"]) == [line.model for line in shipped.table]
     assert [None if np.isnan(value) else value for value in frame["value"]] == [
         line.value for line in shipped.table
@@ -139,7 +139,7 @@ def test_a_stopped_survey_goes_on_behind_its_last_task_and_ends_with_the_same_by
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = [saved(tmp_path / f"m{seed}", seed) for seed in range(3)]
-    survey(models, tmp_path / "whole", ASSOCIATION)
+    survey(models, ASSOCIATION, tmp_path / "whole")
     loaded: list[str] = []
 
     def stop_at_the_third(name: str, **_: object) -> Model:
@@ -150,8 +150,8 @@ def test_a_stopped_survey_goes_on_behind_its_last_task_and_ends_with_the_same_by
 
     monkeypatch.setattr(surveying, "load", stop_at_the_third)
     with pytest.raises(KeyboardInterrupt):
-        survey(models, tmp_path / "stopped", ASSOCIATION)
-    survey(models, tmp_path / "stopped", ASSOCIATION)
+        survey(models, ASSOCIATION, tmp_path / "stopped")
+    survey(models, ASSOCIATION, tmp_path / "stopped")
     assert loaded == [*models, models[2]]
     assert files(tmp_path / "stopped") == files(tmp_path / "whole")
 
@@ -163,42 +163,61 @@ def test_a_published_benchmark_ranks_and_compares_models_item_by_item(
     monkeypatch.setattr(Opening, "doubt", "")
     models = [saved(tmp_path / name, seed) for seed, name in enumerate(("one", "other"))]
     published = {"crows-pairs": write(tmp_path, PAIRS)}
-    run = survey(models, tmp_path / "run", replace(ASSOCIATION, benchmarks=published))
+    run = survey(models, replace(ASSOCIATION, benchmarks=published), tmp_path / "run")
     assert run.settings.questions == ("seat", "crows-pairs")
     gaps = [line for line in run.table if line.measure == "crows-pairs gap"]
     assert [line.rank for line in gaps] == [1, 2]
     assert {line.n for line in gaps} == {len(PAIRS)}
     assert ("crows-pairs gap", True) in {(each.measure, each.paired) for each in run.differences}
-    assert "CrowS-Pairs: gap in nats" in (run.folder / layout.REPORT.name).read_text(encoding="utf-8")
+    assert "CrowS-Pairs: gap in nats" in (run.folder / REPORT.name).read_text(encoding="utf-8")
     with pytest.raises(BadOption, match="No benchmark is called"):
-        SurveySettings((GENDER,), benchmarks={"no-such": "file"})
+        survey(models, replace(ASSOCIATION, benchmarks={"no-such": "file"}), tmp_path / "other")
 
 
 def test_a_model_that_failed_is_tried_again_and_new_models_join(tmp_path: Path) -> None:
     models = [saved(tmp_path / "good"), broken(tmp_path / "bad")]
-    assert len(survey(models, tmp_path / "run", ASSOCIATION).failures) == 1
+    assert len(survey(models, ASSOCIATION, tmp_path / "run").failures) == 1
     shutil.rmtree(tmp_path / "bad")
     saved(tmp_path / "bad", seed=1)
-    joined = survey([*models, saved(tmp_path / "new", seed=2)], tmp_path / "run", ASSOCIATION)
+    joined = survey([*models, saved(tmp_path / "new", seed=2)], ASSOCIATION, tmp_path / "run")
     assert joined.failures == ()
     assert [line.rank for line in joined.table if line.measure == "seat"] == [1, 2, 3]
-    survey(joined.settings.models, tmp_path / "fresh", ASSOCIATION)
+    survey(joined.settings.models, ASSOCIATION, tmp_path / "fresh")
     assert files(tmp_path / "run").keys() == files(tmp_path / "fresh").keys()
-    for name in (layout.SURVEY_TABLE.name, layout.SURVEY_DIFFERENCES.name):
+    for name in (TABLE.name, DIFFERENCES.name):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "fresh" / name).read_bytes()
 
 
 def test_a_survey_never_goes_on_with_another_model_or_other_words(tmp_path: Path) -> None:
     name = saved(tmp_path / "model")
-    survey([name], tmp_path / "run", ASSOCIATION)
+    survey([name], ASSOCIATION, tmp_path / "run")
     with pytest.raises(BadRun, match="other settings"):
-        survey([name], tmp_path / "run", SurveySettings(("gender",), ("seat",), sizes=SIZES))
+        survey([name], SurveySettings(("gender",), ("seat",), sizes=SIZES), tmp_path / "run")
     two = SurveySettings((GENDER, "career"), ("seat",), sizes=SIZES)
-    survey([name], tmp_path / "two", two)
-    (tmp_path / "two" / layout.SURVEY_TASKS.of(survey_label(name, "career")).name).unlink()
+    survey([name], two, tmp_path / "two")
+    (tmp_path / "two" / TASKS.of(task_label(name, "career")).name).unlink()
     saved(tmp_path / "model", seed=1)
     with pytest.raises(BadRun, match="another model"):
-        survey([name], tmp_path / "two", two)
+        survey([name], two, tmp_path / "two")
+
+
+def test_work_that_takes_long_is_announced_with_what_makes_it_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [saved(tmp_path / f"m{seed}", seed) for seed in range(2)]
+
+    def said(run: str, settings: SurveySettings) -> str:
+        with plain_lines():
+            survey(models, settings, tmp_path / run)
+        return capsys.readouterr().err
+
+    assert "This takes" not in said("seconds", ASSOCIATION)
+    monkeypatch.setattr(surveying, "speed_of", lambda model: Speed(10.0))
+    sized, usual = said("hours", ASSOCIATION), said("usual", SurveySettings((GENDER,), ("seat",)))
+    assert re.search(r"This takes about .* on this machine .*; estimated by .*m0, one of 2 models\.", sized)
+    assert re.search(r"This takes about .*; estimated by .*m0, one of 2 models; --quick takes about ", usual)
+    assert sized.count("This takes") == usual.count("This takes") == 1
+    assert "This takes" not in said("hours", ASSOCIATION), "all of it is there"
 
 
 # ---- which models
@@ -224,13 +243,13 @@ def test_models_come_from_text_files_folders_and_names(tmp_path: Path) -> None:
     assert list(listed_models(str(listed))) == ["lh:bert-mini", *steps]
     assert list(listed_models(str(tmp_path / "plain"))) == [str(tmp_path / "plain")]
     assert list(listed_models("org/name")) == ["org/name"]
-    with pytest.raises(BadOption, match="No model came"):
-        survey([], tmp_path / "out")
+    with pytest.raises(BadOption, match="At least one model must be given"):
+        survey([], None, tmp_path / "out")
 
 
 def test_a_wrong_option_is_an_error_and_not_a_model_that_failed(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="No dtype"):
-        survey(saved(tmp_path / "model"), tmp_path / "run", ASSOCIATION, dtype="float7")
+        survey(saved(tmp_path / "model"), ASSOCIATION, tmp_path / "run", dtype="float7")
 
 
 @pytest.mark.parametrize(
@@ -263,27 +282,33 @@ def test_one_checkpoint_alone_is_no_curve() -> None:
 
 @pytest.mark.parametrize("wrong", [{"measures": ("seats",)}, {"biases": ()}, {"biases": ("race", "race")}])
 def test_a_mistake_in_the_settings_is_said_before_a_model_is_loaded(
-    wrong: dict[str, tuple[str, ...]],
+    wrong: dict[str, tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BadOption, match=r"no measure 'seats'|give one or more"):
-        SurveySettings(**wrong)  # type: ignore[arg-type]
+    loaded: list[str] = []
+    monkeypatch.setattr(surveying, "load", loaded.append)
+    with pytest.raises(BadOption, match=r"no measure 'seats'|must be one or more"):
+        survey(["lh:bert-mini"], SurveySettings(**wrong), tmp_path / "run")  # type: ignore[arg-type]
+    assert not loaded
+    assert not (tmp_path / "run").exists()
 
 
 # ---- ranks and differences, by hand
 
 
-def written(folder: Path, measured: dict[str, Measurement]) -> SurveyRun:
+def written(folder: Path, measured: dict[str, Measurement]) -> Survey:
     """A survey whose models have these measurements."""
-    settings = SurveyRunSettings("survey", 0, tuple(measured), ("gender",), ("seat",), True, QUICK, None)
-    with Run.open(folder, layout.SURVEY, settings) as run:
-        run.results(layout.SURVEY_MEASURES, list)
+    settings = SurveyStored(
+        study="survey", models=tuple(measured), questions=("seat",), quick=True, all_sizes=QUICK
+    )
+    with Run.open(folder, Survey, settings) as run:
+        run.results(Survey.measures, list)
         for model, measurement in measured.items():
             task = SurveyTask(model, "gender", measured=(measurement,))
-            run.file(layout.SURVEY_TASKS.of(survey_label(model, "gender")), task)
-        result = SurveyRun(run.data())
-        run.file(layout.SURVEY_TABLE, survey_lines(result))
-        run.file(layout.SURVEY_DIFFERENCES, survey_differences(result))
-    return SurveyRun(result.data)
+            run.file(TASKS.of(task_label(model, "gender")), task)
+        result = Survey(run.data())
+        run.file(TABLE, survey_lines(result))
+        run.file(DIFFERENCES, survey_differences(result))
+    return Survey(result.data)
 
 
 def association(mean: float, noise: int, n: int = 60) -> Measurement:
@@ -363,7 +388,7 @@ def test_checkpoints_of_one_training_are_drawn_over_their_steps(tmp_path: Path) 
     run = written(tmp_path, {f"t/step-{step}": association(step / 100, step) for step in (10, 20, 30)})
     assert [(line.run, line.step) for line in run.table] == [("t", 10), ("t", 20), ("t", 30)]
     page = report_html(open_contents(run.folder))
-    assert "Along the training" in page
+    assert "Checkpoints of a training" in page
     curve = page[page.index('"curve"') :]
     assert all(f'"step": {step}' in curve for step in (10, 20, 30))
 
@@ -383,9 +408,9 @@ def test_the_command_prints_ranks_names_what_failed_and_says_where_parquet_is_no
     assert "could not be measured" in output
     assert FLOORS in output
     assert NO_PARQUET in output
-    assert not (tmp_path / "run" / layout.SURVEY_PARQUET).exists()
+    assert not (tmp_path / "run" / PARQUET).exists()
     printed = json.loads(typed("survey", str(models), *options, "--json")[1])
-    with (tmp_path / "run" / layout.SURVEY_TABLE.name).open(encoding="utf-8", newline="") as table:
+    with (tmp_path / "run" / TABLE.name).open(encoding="utf-8", newline="") as table:
         assert [line["model"] for line in csv.DictReader(table)] == [
             line["model"] for line in printed["models"]
         ]
@@ -403,5 +428,5 @@ def test_a_survey_from_python_has_a_frame_and_a_chart(tmp_path: Path) -> None:
     assert list(result.to_frame()["measure"]) == ["seat", "seat"]
     assert len(result.differences) == 1
     assert result.report.is_file()
-    assert result.chart().spec
-    assert open_survey(tmp_path / "run").table == result.table
+    assert result.plot().to_dict()
+    assert Survey.open(tmp_path / "run").table == result.table

@@ -22,9 +22,8 @@ from benchmarks.fuzz.trapped import LATER, RESUMING, STUDIES, Trapped
 from benchmarks.fuzz.trial import FINDINGS, Place, Subject, Trial, run_trial
 from benchmarks.fuzz.watch import Watch
 
-from levelhead.results.checksums import FILES
-from levelhead.results.folder import LOCK
-from levelhead.results.stored import RESULTS, SETTINGS
+from levelhead.runs.files import FILES
+from levelhead.runs.folder import LOCK, RESULTS, SETTINGS
 from tests.audit_sizes import ask_little
 from tests.traps import TRAPS
 

@@ -26,7 +26,7 @@ _PUBLIC = {
     # models, and what they are asked
     "load": "models.model",
     "Model": "models.model",
-    "Head": "edits.head",
+    "Head": "edits.sites",
     "gates": "edits.gates",
     "removed": "edits.gates",
     "read": "engine.run",
@@ -38,18 +38,6 @@ _PUBLIC = {
     "nsp": "api.measured",
     "nli": "api.measured",
     "fluency": "api.measured",
-    "measure": "api.benchmarks",
-    # studies
-    "audit": "api.studies",
-    "heads": "api.studies",
-    "atlas": "api.studies",
-    "planted": "api.studies",
-    "sweep": "api.studies",
-    "counteracts": "api.studies",
-    "glue": "api.studies",
-    "survey": "api.studies",
-    "reproduce": "reproducing",
-    "certify": "api.studies",
     # changed models
     "debias": "api.mitigated",
     "learn_gates": "api.mitigated",
@@ -60,7 +48,7 @@ _PUBLIC = {
     "check": "api.reports",
     "compare": "api.reports",
     "card": "api.reports",
-    "open_run": "api.opening",
+    "open_run": "api.reading_runs",
     "explore": "api.exploring",
     # your own
     "load_words": "probes.words",
@@ -70,67 +58,11 @@ _PUBLIC = {
     "register_measure": "scoring.registry",
     "LevelheadError": "errors",
 }
-_RENAMED = {"read_recipe": "load_recipe"}
 _MODULES = {"settings": "settings", "readings": "engine.readings"}  # groups of names
-_MOVED = {  # names of 0.1, which 0.3 will not have here, and their modules
-    "Attention": "engine.readings",
-    "AuditSettings": "settings",
-    "AuditSizes": "settings",
-    "BenchmarkSettings": "settings",
-    "Candidate": "studies.mitigating.protocol",
-    "CounteractsSettings": "settings",
-    "FluencySettings": "settings",
-    "GlueSettings": "settings",
-    "HeadGates": "edits.gates",
-    "HeadsSettings": "settings",
-    "Hyperparameters": "settings",
-    "LearnedGatesSettings": "settings",
-    "LpbsSettings": "settings",
-    "MitigateSettings": "settings",
-    "NliSettings": "settings",
-    "NspSettings": "settings",
-    "PlantedSettings": "settings",
-    "Pooled": "engine.readings",
-    "Predictions": "engine.readings",
-    "Projection": "edits.projection",
-    "ReproduceSettings": "settings",
-    "Recipe": "mitigation.recipe",
-    "Run": "results.folder",
-    "SeatSettings": "settings",
-    "Site": "edits.sites",
-    "States": "engine.readings",
-    "StaticVectors": "engine.readings",
-    "SurveySettings": "settings",
-    "Sweep": "settings",
-    "SweepSettings": "settings",
-    "Text": "models.encoding",
-    "TokenLikelihoods": "engine.readings",
-    "TokenLogProbs": "engine.readings",
-    "WordTest": "probes.words",
-    "WordVectors": "engine.readings",
-    "compare_heads": "api.studies",
-    "export": "mitigation.export",
-    "find_word": "models.encoding",
-    "mitigate": "mitigation.mitigate",
-    "open_audit": "api.results",
-    "open_glue": "api.results",
-    "open_head_comparison": "api.results",
-    "open_heads": "api.results",
-    "open_mitigate": "api.results",
-    "open_planted": "api.results",
-    "open_prompts": "api.results",
-    "open_survey": "api.results",
-    "open_sweep": "api.results",
-    "read_run": "results.folder",
-    "register_benchmark": "scoring.benchmarks.protocol",
-    "register_mitigation": "studies.mitigating.protocol",
-    "sentence_seat": "scoring.seat",
-    "read_recipe": "mitigation.recipe",
-}
+_OLD = {"measure": "benchmark", "certify": "mitigate", "sweep": "projections"}  # names of 0.2, gone in 0.4
 
 if TYPE_CHECKING:
     from levelhead import settings as settings
-    from levelhead.api.benchmarks import measure as measure
     from levelhead.api.exploring import explore as explore
     from levelhead.api.measured import fluency as fluency
     from levelhead.api.measured import lpbs as lpbs
@@ -139,24 +71,16 @@ if TYPE_CHECKING:
     from levelhead.api.measured import seat as seat
     from levelhead.api.mitigated import debias as debias
     from levelhead.api.mitigated import learn_gates as learn_gates
-    from levelhead.api.opening import open_run as open_run
+    from levelhead.api.reading_runs import open_run as open_run
     from levelhead.api.registering import register as register
     from levelhead.api.reports import card as card
     from levelhead.api.reports import check as check
     from levelhead.api.reports import compare as compare
     from levelhead.api.reports import report as report
-    from levelhead.api.studies import atlas as atlas
-    from levelhead.api.studies import audit as audit
-    from levelhead.api.studies import certify as certify
-    from levelhead.api.studies import counteracts as counteracts
-    from levelhead.api.studies import glue as glue
-    from levelhead.api.studies import heads as heads
-    from levelhead.api.studies import planted as planted
-    from levelhead.api.studies import survey as survey
-    from levelhead.api.studies import sweep as sweep
+    from levelhead.api.studies import StudyCall
     from levelhead.edits.gates import gates as gates
     from levelhead.edits.gates import removed as removed
-    from levelhead.edits.head import Head as Head
+    from levelhead.edits.sites import Head as Head
     from levelhead.engine import readings as readings
     from levelhead.engine.gradients import gate_gradients as gate_gradients
     from levelhead.engine.run import read as read
@@ -169,8 +93,43 @@ if TYPE_CHECKING:
     from levelhead.models.model import load as load
     from levelhead.probes.coin import coin as coin
     from levelhead.probes.words import load_words as load_words
-    from levelhead.reproducing import reproduce as reproduce
     from levelhead.scoring.registry import register_measure as register_measure
+    from levelhead.studies.atlas import Atlas
+    from levelhead.studies.atlas.settings import AtlasSettings
+    from levelhead.studies.audit import Audit
+    from levelhead.studies.audit.settings import AuditSettings
+    from levelhead.studies.benchmark import Benchmark
+    from levelhead.studies.benchmark.settings import BenchmarkSettings
+    from levelhead.studies.compare_heads import CompareHeads, CompareHeadsSettings
+    from levelhead.studies.counteracts import Counteracts
+    from levelhead.studies.counteracts.settings import CounteractsSettings
+    from levelhead.studies.generate import Generate
+    from levelhead.studies.generate.settings import GenerateSettings
+    from levelhead.studies.glue import Glue
+    from levelhead.studies.glue.settings import GlueSettings
+    from levelhead.studies.heads import Heads
+    from levelhead.studies.heads.settings import HeadsSettings
+    from levelhead.studies.mitigate import Mitigate
+    from levelhead.studies.mitigate.settings import MitigateSettings
+    from levelhead.studies.planted import Planted
+    from levelhead.studies.planted.settings import PlantedSettings
+    from levelhead.studies.projections import Projections
+    from levelhead.studies.projections.settings import ProjectionsSettings
+    from levelhead.studies.survey import Survey
+    from levelhead.studies.survey.settings import SurveySettings
+
+    audit: StudyCall[AuditSettings, Audit]
+    heads: StudyCall[HeadsSettings, Heads]
+    atlas: StudyCall[AtlasSettings, Atlas]
+    planted: StudyCall[PlantedSettings, Planted]
+    projections: StudyCall[ProjectionsSettings, Projections]
+    counteracts: StudyCall[CounteractsSettings, Counteracts]
+    generate: StudyCall[GenerateSettings, Generate]
+    glue: StudyCall[GlueSettings, Glue]
+    survey: StudyCall[SurveySettings, Survey]
+    mitigate: StudyCall[MitigateSettings, Mitigate]
+    benchmark: StudyCall[BenchmarkSettings, Benchmark]
+    compare_heads: StudyCall[CompareHeadsSettings, CompareHeads]
 
 __all__ = [*_PUBLIC, "__version__"]
 
@@ -178,27 +137,23 @@ __all__ = [*_PUBLIC, "__version__"]
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"levelhead.{_MODULES[name]}")
-    if name in _MOVED:
-        return _moved(name)
-    if name not in _PUBLIC:
+    if name.startswith("_"):
         raise AttributeError(f"module 'levelhead' has no attribute {name!r}")
-    found = getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
-    if isinstance(found, type):
-        return found
-    return import_module("levelhead.kinds").checked_kinds(found, name)
-
-
-def _moved(name: str) -> Any:
-    """A name of version 0.1, with a warning that says where it lies now."""
-    place, now = _MOVED[name], _RENAMED.get(name, name)
-    where = f"levelhead.{now}" if now in _PUBLIC else f"{now} of levelhead.{place}"
-    warnings.warn(
-        f"levelhead.{name} has moved: use {where}. Version 0.3 will not have it here.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return getattr(import_module(f"levelhead.{place}"), now)
+    if name in _OLD:
+        text = f"levelhead.{name} is now levelhead.{_OLD[name]}; version 0.4 will not know the old name."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(import_module("levelhead.api.studies"), f"{name}_of_0_2")
+    checked = import_module("levelhead.kinds").checked_kinds
+    if name in _PUBLIC:
+        found = getattr(import_module(f"levelhead.{_PUBLIC[name]}"), name)
+        return found if isinstance(found, type) else checked(found, name)
+    declared = import_module("levelhead.runs.study")
+    if (study := declared.studies().get(name)) is not None:
+        return checked(import_module("levelhead.api.studies").function_of(study), name)
+    if (line := declared.unusable_studies().get(name)) is not None:
+        raise import_module("levelhead.errors").CannotDo(line)
+    raise AttributeError(f"module 'levelhead' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES])
+    return sorted([*__all__, *_MODULES, *import_module("levelhead.runs.study").studies()])

@@ -1,4 +1,4 @@
-"""Mistakes a user can make. Each is one line: what came, what is allowed, what to do."""
+"""Mistakes a user can make. Each is one line: what was given, what is allowed, what to do."""
 
 
 class LevelheadError(Exception):
@@ -38,7 +38,7 @@ class CannotDo(LevelheadError):
 
 
 class BadProbe(LevelheadError):
-    """A text, word, position or file of words that cannot be asked."""
+    """A text, word, position or file of words that cannot be evaluated."""
 
 
 class NoEffect(LevelheadError):

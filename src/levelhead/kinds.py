@@ -14,6 +14,7 @@ from types import FunctionType, UnionType
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from levelhead.errors import BadOption
+from levelhead.options import options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ _WORDS = {  # how kinds are called where their name alone does not help
     "Model": _MODEL,
     "HasHeads": _MODEL,
     "HasNeurons": _MODEL,
-    "StudyRun": "a run",
+    "Study": "a run",
 }
 _MOST = 60  # characters of a value that is shown
 _IN_MEMORY = "For a transformers model in memory: levelhead.load(hf_model, tokenizer)."
@@ -54,15 +55,31 @@ def checked_kinds(function: Callable[P, R], public: str) -> Callable[P, R]:
             several = declared[name].kind is Parameter.VAR_POSITIONAL
             for each in value if several else (value,):
                 if name in hints and not fits(each, hints[name]):
-                    raise BadOption(_refusal(public, name, each, hints[name]))
+                    allowed = list(dict.fromkeys(_kinds(hints[name])))
+                    plain = isinstance(each, str | int | float | Mapping | Sequence)
+                    shown = "None" if each is None else type(each).__name__
+                    if plain and not is_dataclass(each):
+                        shown += f" {str(each)[:_MOST]!r}"
+                    line = f"{public}() got {shown} as {name}. "
+                    line += f"Give {' or '.join(filter(None, [', '.join(allowed[:-1]), allowed[-1]]))}."
+                    raise BadOption(" ".join(f"{line} {_IN_MEMORY if _MODEL in allowed else ''}".split()))
         return function(*given, **named)
 
-    called.__doc__ = _explained(function)
+    if isinstance(function, FunctionType) and _SETTINGS in declared:
+        kinds = get_type_hints(function)[_SETTINGS]
+        parts = [cleandoc(function.__doc__ or "")]
+        for kind in get_args(kinds) or (kinds,):
+            if isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Settings"):
+                told = [f"{name}: {each.option.help}" for name, each in options(kind).items()]
+                about = f"settings: {kind.__name__}. {cleandoc(kind.__doc__ or '')}"
+                parts.append("\n".join([about, *told]))
+        called.__doc__ = "\n\n".join(parts)
     return called
 
 
 def fits(value: object, kind: Any) -> bool:
-    """Whether a value is of a declared kind. Members of sequences are looked at, those of mappings not."""
+    """Whether a value is of a declared kind. Members of sequences are looked at, those of mappings not; any
+    value fits other types, as literals."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return fits(value, inside[0])
@@ -71,15 +88,11 @@ def fits(value: object, kind: Any) -> bool:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
         listed = isinstance(value, Sequence) and isinstance(value, origin) and not isinstance(value, str)
         return listed and all(fits(each, inside[0]) for each in cast("Sequence[object]", value))
-    return _is_of(value, kind if origin is None else origin)
-
-
-def _is_of(value: object, kind: Any) -> bool:
-    """Whether a value is of a class, or has what a protocol asks for; True for other types, as literals."""
+    kind = kind if origin is None else origin
     if kind is Any:
         return True
     if kind in (int, float) and isinstance(value, bool):
-        return False
+        return False  # Python's True is an int; nobody means 1 by it
     if kind is float:
         return isinstance(value, int | float)
     if not isinstance(kind, type):
@@ -88,16 +101,6 @@ def _is_of(value: object, kind: Any) -> bool:
         names = {*vars(kind), *get_annotations(kind)}
         return all(hasattr(value, name) for name in names if not name.startswith("_"))
     return isinstance(value, kind)
-
-
-def _refusal(function: str, name: str, value: object, kind: Any) -> str:
-    """What came, what is allowed, what to do."""
-    plain = isinstance(value, str | int | float | Mapping | Sequence) and not is_dataclass(value)
-    shown = "None" if value is None else type(value).__name__ + (f" {str(value)[:_MOST]!r}" if plain else "")
-    allowed = list(dict.fromkeys(_kinds(kind)))
-    line = f"{function}() got {shown} as {name}. "
-    line += f"Give {' or '.join(filter(None, [', '.join(allowed[:-1]), allowed[-1]]))}."
-    return " ".join(f"{line} {_IN_MEMORY if _MODEL in allowed else ''}".split())
 
 
 def _kinds(kind: Any) -> list[str]:
@@ -110,25 +113,7 @@ def _kinds(kind: Any) -> list[str]:
     if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence) and inside:
         return [f"a list of these: {', '.join(dict.fromkeys(_kinds(inside[0])))}"]
     plain = origin if isinstance(origin, type) else kind
-    if isinstance(plain, type) and any(base.__name__ == "StudyRun" for base in plain.__mro__):
-        return [_WORDS["StudyRun"]]
+    if isinstance(plain, type) and any(base.__name__ == "Study" for base in plain.__mro__):
+        return [_WORDS["Study"]]
     name = getattr(plain, "__name__", str(plain))
     return [_WORDS.get(name, "a dict" if plain is Mapping else name)]
-
-
-# ---- help()
-
-
-def _explained(function: Callable[..., Any]) -> str | None:
-    """The function's docstring, and below it that of the settings which it takes."""
-    if not isinstance(function, FunctionType) or _SETTINGS not in signature(function).parameters:
-        return function.__doc__
-    kinds = get_type_hints(function)[_SETTINGS]
-    settings: list[Any] = [kind for kind in get_args(kinds) or (kinds,) if _is_settings(kind)]
-    parts = [cleandoc(function.__doc__ or "")]
-    parts += [f"settings: {kind.__name__}. {cleandoc(kind.__doc__ or '')}" for kind in settings]
-    return "\n\n".join(parts)
-
-
-def _is_settings(kind: Any) -> bool:
-    return isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Settings")

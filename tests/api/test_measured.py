@@ -15,7 +15,7 @@ from levelhead.probes.nli import nli_probe
 from levelhead.scoring.fluency import ask_fluency
 from levelhead.scoring.lpbs import ask_lpbs
 from levelhead.scoring.pairs import ask_ability, ask_nli, ask_nsp
-from levelhead.scoring.seat import ask_seat, sentence_seat
+from levelhead.scoring.seat import ask_seat, ask_sentence_seat
 from tests.studies.projection_cases import ABLE, small_triples
 from tests.tiny import tiny
 from tests.word_lists import GENDER, gender_toml
@@ -41,7 +41,7 @@ def test_seat_of_a_sentence_test_takes_its_pooling(tmp_path: Path) -> None:
     path.write_text(json.dumps(data))
     model = tiny("bert")
     result = lh.seat(model, lh.settings.SeatSettings(sentences=path, pooling="cls", resamples=100))
-    assert result.measurement == sentence_seat(model, path, "cls", resampling=FEW)
+    assert result.measurement == ask_sentence_seat(model, path, pooling="cls", resampling=FEW)[0]
 
 
 def test_lpbs_has_one_score_a_list() -> None:
@@ -50,7 +50,7 @@ def test_lpbs_has_one_score_a_list() -> None:
     result = lh.lpbs(model, lh.settings.LpbsSettings([IN_MEMORY, other], resamples=100))
     assert result["small-gender"] == ask_lpbs(model, GENDER, resampling=FEW)[0]
     assert list(result.measurements) == ["small-gender", "turned"]
-    with pytest.raises(BadOption, match="give a list of word lists"):
+    with pytest.raises(BadOption, match="must be a list of word lists"):
         lh.lpbs(model, lh.settings.LpbsSettings("career"))
 
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 import levelhead as lh
-from levelhead.api.results import AuditResult, open_audit
 from levelhead.errors import BadOption
 from levelhead.pages.card import HEADING
+from levelhead.studies.audit import Audit
 from tests.report.synthetic import write_audit
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> AuditResult:
-    return open_audit(write_audit(tmp_path / "run"))
+def audit(tmp_path: Path) -> Audit:
+    return Audit.open(write_audit(tmp_path / "run"))
 
 
-def test_a_check_holds_or_not_and_shows_what_was_judged(audit: AuditResult) -> None:
+def test_a_check_holds_or_not_and_shows_what_was_judged(audit: Audit) -> None:
     seat = audit["seat"].value
     assert seat is not None
     kept = lh.check(audit, {"seat": abs(seat) + 1}, {"lms": 0.0})
@@ -34,7 +34,7 @@ def test_a_check_holds_or_not_and_shows_what_was_judged(audit: AuditResult) -> N
 
 
 def test_an_audit_compares_with_itself_before_and_after_and_with_another(
-    audit: AuditResult, tmp_path: Path
+    audit: Audit, tmp_path: Path
 ) -> None:
     within = lh.compare(audit)
     assert within.runs[0] == "before"
@@ -48,12 +48,12 @@ def test_an_audit_compares_with_itself_before_and_after_and_with_another(
     assert beside.plot().to_dict()
     folder = beside.save(tmp_path / "kept")
     assert {path.name for path in folder.iterdir()} == {"table.csv", "measured.json", "comparison.html"}
-    with pytest.raises(BadOption, match="No run came"):
+    with pytest.raises(BadOption, match="At least one run must be given"):
         lh.compare()
 
 
 def test_a_card_is_markdown_and_a_report_a_page_that_is_written_on_request(
-    audit: AuditResult, tmp_path: Path
+    audit: Audit, tmp_path: Path
 ) -> None:
     assert lh.card(audit).startswith(HEADING)
     page = lh.report(audit)

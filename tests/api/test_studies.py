@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,16 @@ import pytest
 
 import levelhead as lh
 from levelhead.api import studies
-from levelhead.api.results import open_heads
 from levelhead.engine.readings import WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.encoding import find_word
+from levelhead.runs.study import studies as declared
+from levelhead.studies.heads import Heads
 from tests.audit_sizes import ask_little
 from tests.glue_files import write_glue
-from tests.studies.projection_cases import small_sweep
+from tests.studies.projection_cases import small_projections
 from tests.studies.test_learning import SMALL as LEARNING
 from tests.tiny import tiny
 from tests.word_lists import GENDER, OCCUPATIONS
@@ -30,8 +32,6 @@ SIZES = lh.settings.AuditSizes(
     occupations=(3, 2),
     sentences=60,
     backgrounds=1,
-    starts=0,
-    screen=(2, 2),
     null=0,
 )
 QUICK = lh.settings.HeadsSettings(
@@ -41,27 +41,15 @@ SENTENCE = "The nurse said that she was tired."
 READING = WordVectors([SENTENCE], [find_word(SENTENCE, "nurse")])
 
 
-STUDIES = (
-    "seat",
-    "lpbs",
-    "nsp",
-    "nli",
-    "fluency",
-    "heads",
-    "planted",
-    "sweep",
-    "counteracts",
-    "audit",
-    "glue",
-)
+MEASURES = ("seat", "lpbs", "nsp", "nli", "fluency")
 
 
-@pytest.mark.parametrize("name", [*STUDIES, "debias", "learn_gates"])
+@pytest.mark.parametrize("name", [*MEASURES, *declared(), "debias", "learn_gates"])
 def test_every_study_is_called_alike(name: str) -> None:
     given = list(inspect.signature(getattr(lh, name)).parameters.values())
     assert [each.name for each in given[:3]] == ["model", "settings", "folder"]
     assert given[2].default is None
-    assert name == "glue" or given[1].default is None  # GLUE's files must be named
+    assert given[1].default is None
 
 
 def test_heads_without_a_folder_leave_nothing_and_with_one_the_same_run(
@@ -74,7 +62,7 @@ def test_heads_without_a_folder_leave_nothing_and_with_one_the_same_run(
     assert free.scores == kept.scores
     assert kept.folder == tmp_path / "run"
     assert kept.settings.bias == "small-gender"
-    assert open_heads(tmp_path / "run").scores == kept.scores
+    assert Heads.open(tmp_path / "run").scores == kept.scores
 
 
 def test_planted_heads_of_words_in_memory_are_looked_for() -> None:
@@ -91,9 +79,9 @@ def test_planted_heads_of_words_in_memory_are_looked_for() -> None:
 @pytest.mark.nightly
 def test_a_sweep_asks_for_its_classifier_and_gives_all_settings(tmp_path: Path) -> None:
     next_sentence, classifier = tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
-    with pytest.raises(BadOption, match="SweepSettings"):
-        lh.sweep(next_sentence)
-    result = lh.sweep(next_sentence, lh.settings.SweepSettings(classifier, small_sweep(tmp_path)))
+    with pytest.raises(BadOption, match="nli must"):
+        lh.projections(next_sentence)
+    result = lh.projections(next_sentence, small_projections(tmp_path, classifier))
     assert len({each.variant for each in result.measured}) == len(result.table7) == 76
     assert result.plot().to_dict()
 
@@ -102,7 +90,8 @@ def test_prompts_are_asked_of_models_and_of_what_recipes_make_of_them(tmp_path: 
     (tmp_path / "set.toml").write_text(OCCUPATIONS)
     settings = lh.settings.CounteractsSettings(str(tmp_path / "set.toml"), draws=100, null=0)
     model = tiny("bert")
-    gated = lh.counteracts(model, settings, recipes={"halved": Recipe(gates={lh.Head(0, 1): 0.5})})
+    halved = replace(settings, recipes={"halved": Recipe(gates={lh.Head(0, 1): 0.5})})
+    gated = lh.counteracts(model, halved)
     assert gated.settings.variants == ("base", "halved")
     bare, changed = gated.log_odds(), gated.log_odds("halved")
     assert bare is not None

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from levelhead.edits.gates import HeadGates, all_heads, gates, removed
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Head, Site
 from levelhead.errors import BadOption
 
 

@@ -10,10 +10,16 @@ from concept_erasure import LeaceEraser
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from levelhead.edits.erasure import inlp, leace
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site
-from levelhead.edits.subspace import fit_subspace, largest_on, largest_on_host, projection
+from levelhead.edits.subspace import (
+    Projection,
+    fit_subspace,
+    inlp,
+    largest_on,
+    largest_on_host,
+    leace,
+    projection,
+)
 from levelhead.errors import BadOption, BadProbe
 
 Doubles = npt.NDArray[np.float64]
@@ -102,14 +108,14 @@ def test_soft_projection_takes_out_the_share_that_a_direction_explains(differenc
 
 def test_more_dimensions_than_pairs_is_one_clear_sentence() -> None:
     space = fit_subspace(TOKENS, np.eye(6)[:2] * 3)
-    with pytest.raises(BadOption, match=r"3 dimensions .* layer 2 .* 2 pairs and has 2"):
+    with pytest.raises(BadOption, match=r"1 to 2 \(got 3\): .* layer 2 .* 2 pairs"):
         projection(space, 3)
 
 
 def test_tokens_of_one_pair_do_not_count_as_several_pairs(differences: Doubles) -> None:
     space = fit_subspace(TOKENS, differences, pairs=1)
     assert (space.pairs, space.vectors, space.dimensions) == (1, 40, 1)
-    with pytest.raises(BadOption, match="1 pairs and has 1"):
+    with pytest.raises(BadOption, match=r"1 to 1 \(got 2\): .* on 1 pairs"):
         projection(space, 2)
 
 
@@ -187,7 +193,7 @@ def test_inlp_refuses_more_rounds_than_coordinates_and_groups_of_other_width() -
     first, second = two_groups()
     with pytest.raises(BadOption, match="6 rounds of INLP on 6 coordinates"):
         inlp(TOKENS, first, second, rounds=6)
-    with pytest.raises(BadProbe, match="give \\[vector, hidden\\] of both"):
+    with pytest.raises(BadProbe, match="must be \\[vector, hidden\\] of both"):
         leace(TOKENS, first, second[:, :4])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from levelhead.edits.gates import removed
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site, Variant
+from levelhead.edits.subspace import Projection
 from levelhead.engine import gradients, run
 from levelhead.engine.readings import (
     Attention,
@@ -25,7 +25,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.seat import word_table
 from tests.word_lists import GENDER
 
 TABLE = word_table(GENDER, template_contexts(GENDER, 2))

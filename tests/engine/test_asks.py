@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from levelhead.engine.asks import asks_by_row, asks_of_batch
-from levelhead.engine.collectors import ClassifiedCollector
+from levelhead.engine.collectors import ClassifiedCollector, asks_by_row, asks_of_batch
 
 CPU = torch.device("cpu")
 
 
 def collector() -> ClassifiedCollector:
     """Five asks of four rows: row 0 twice, row 1 never."""
-    asks = ClassifiedCollector(items=5, variants=1)
+    asks = ClassifiedCollector(variants=1)
     for row, position in [(2, 1), (0, 3), (3, 0), (0, 2), (2, 0)]:
         asks.ask(row, position)
     return asks
@@ -22,7 +21,7 @@ def collector() -> ClassifiedCollector:
 def test_each_ask_stands_once_under_its_row_in_the_order_of_asking() -> None:
     by_row = asks_by_row(collector(), rows=4)
     assert [numbers.tolist() for numbers in by_row] == [[1, 3], [], [0, 4], [2]]
-    assert asks_by_row(ClassifiedCollector(items=0, variants=1), rows=0) == []
+    assert asks_by_row(ClassifiedCollector(variants=1), rows=0) == []
 
 
 def test_a_batch_picks_the_vectors_of_its_own_asks() -> None:

@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.engine import budget, gradient_job
-from levelhead.engine.budget import CPU_TOKENS, GPU_TOKENS, fitting_tokens, known_budget, token_budget
-from levelhead.engine.gated import gated_blocks
+from levelhead.engine import gradients, memory
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.trunk import Trunk
+from levelhead.engine.memory import CPU_TOKENS, GPU_TOKENS, fitting_tokens, known_budget, token_budget
+from levelhead.engine.trunk import Trunk, gated_blocks
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.settings import HeadComparisonSettings
+from levelhead.runs.folder import Run
+from levelhead.runs.study import PLACES
 from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.placed import note_places, placed
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import WordTable, word_table
+from levelhead.studies.compare_heads import CompareHeads, CompareHeadsStored
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -50,10 +49,9 @@ def test_a_card_is_measured_once_for_each_kind_of_work(monkeypatch: pytest.Monke
 
     model = tiny("bert")
     monkeypatch.setattr(Model, "device", card)
-    monkeypatch.setattr(budget, "_cards", lambda model: [card])
-    monkeypatch.setattr(budget, "_probe", lambda *given: None)
-    monkeypatch.setattr(budget, "_peaks", peaks)
-    monkeypatch.setattr(budget, "free_bytes", lambda card: 900_000)
+    monkeypatch.setattr(memory, "_probe", lambda *given: None)
+    monkeypatch.setattr(memory, "_peaks", peaks)
+    monkeypatch.setattr(memory, "free_bytes", lambda card: 900_000)
     assert known_budget(model, "answers") is None
     assert token_budget(model, "answers") == 7_200  # 0.8 x 900,000 / 100
     assert token_budget(model, "gradients") == 800
@@ -64,8 +62,8 @@ def test_a_card_is_measured_once_for_each_kind_of_work(monkeypatch: pytest.Monke
 def test_a_probe_runs_both_kinds_of_work_and_leaves_the_model_as_it_was() -> None:
     model = tiny("llama")
     before = [weight.clone() for weight in model.hf.parameters()]
-    for work in budget.KINDS:
-        budget._probe(model, work, 2, 8)
+    for work in memory.KINDS:
+        memory._probe(model, work, 2, 8)
     assert all(torch.equal(a, b) for a, b in zip(before, model.hf.parameters(), strict=True))
     assert not model.output_projection(0)._forward_pre_hooks
 
@@ -92,7 +90,7 @@ def test_blocks_that_run_again_give_the_gradients_of_blocks_that_are_kept(
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return gated_blocks(*given, recompute=True)
 
-    monkeypatch.setattr(gradient_job, "gated_blocks", small_card)
+    monkeypatch.setattr(gradients, "gated_blocks", small_card)
     measured = gate_gradients(model, table.static(), objective)
     np.testing.assert_allclose(measured.scores, expected.scores, atol=1e-6)
     np.testing.assert_allclose(measured.stderr, expected.stderr, atol=1e-6)
@@ -122,13 +120,13 @@ def test_places_and_sizes_of_batches_are_noted_and_earlier_ones_stay(
     line = placed(model)
     assert (line.dtype, line.device, line.device_map) == ("float32", "cpu", None)
     assert (line.batch_tokens, line.gradient_tokens) == (CPU_TOKENS, CPU_TOKENS)
-    settings = HeadComparisonSettings("compare_heads", 0, ("a", "b"), 3, "gender")
-    with Run.open(tmp_path / "run", layout.HEAD_COMPARISON, settings) as run:
+    settings = CompareHeadsStored(study="compare_heads", models=("a", "b"), top=3, test="gender")
+    with Run.open(tmp_path / "run", CompareHeads, settings) as run:
         model.fitting_tokens["answers"] = 640  # memory ran out at more
         note_places(run, [model])
-        before = (run.folder / layout.PLACES.name).read_bytes()
-        assert layout.PLACES.read(run.folder)[0].batch_tokens == 640
+        before = (run.folder / PLACES.name).read_bytes()
+        assert PLACES.read(run.folder)[0].batch_tokens == 640
         model.fitting_tokens.clear()
         monkeypatch.setattr("levelhead.scoring.placed.known_budget", lambda model, work: None)
         note_places(run, [model])  # the part of a run that only reads what is there
-        assert (run.folder / layout.PLACES.name).read_bytes() == before
+        assert (run.folder / PLACES.name).read_bytes() == before

@@ -8,29 +8,27 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.weights import Reweighted
-from levelhead.engine.choosing import (
+from levelhead.edits.output import Reweighted
+from levelhead.engine.distilling import Counterfactual, OrientedTexts, aligned, answered
+from levelhead.engine.preference_losses import (
     BETA,
     Choice,
     Forgetting,
     Preferring,
-    apart_rows,
     choice_batch,
     choices,
     contrast,
     log_choice,
 )
-from levelhead.engine.counterfactual import Counterfactual
-from levelhead.engine.distilling import TurnedTexts, aligned, answered
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
-from levelhead.models.copied import copied
+from levelhead.models.copies import copied
 from levelhead.models.encoding import Text
+from levelhead.models.identity import fingerprint
 from levelhead.models.model import Model
-from levelhead.models.weights import fingerprint
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.scoring.next_sentences import softmax
+from levelhead.scoring.pairs import softmax
 from tests.tiny import tiny
 
 SWAP = GenderSwap()
@@ -92,7 +90,7 @@ def test_dpo_is_its_equation_and_begins_at_log_2(next_sentence: Model) -> None:
 
 
 def test_npo_is_its_equation_and_holds_plain_text_where_it_was(next_sentence: Model) -> None:
-    plain = TurnedTexts(
+    plain = OrientedTexts(
         next_sentence, SWAP, aligned(next_sentence, SWAP, [Text(t, t) for t in PLAIN[:2]], 40).texts
     )
     lesson = Forgetting(next_sentence, both(next_sentence), plain)
@@ -134,11 +132,6 @@ def test_contrast_is_the_slope_of_x_and_leaves_the_model_alone(next_sentence: Mo
     for side in (0, 1):
         slope = (around[1][side] - around[0][side]).mean() / 2e-2
         assert float((gradients[name][side] * step).sum()) == pytest.approx(slope, rel=2e-2, abs=1e-4)
-
-
-def test_rows_that_point_apart_have_low_cosines() -> None:
-    anti, stereo = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, -1.0]])
-    assert apart_rows(anti, stereo).tolist() == [1.0, -1.0]
 
 
 def test_a_model_that_judges_no_next_sentence_is_refused() -> None:

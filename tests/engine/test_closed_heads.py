@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from levelhead.edits.gates import HeadGates, gates, removed
-from levelhead.edits.head import Head
-from levelhead.engine.closed_heads import closed_heads, head_slices
-from levelhead.mitigation.folding import affine
-from levelhead.models.classifier import new_classifier
+from levelhead.edits.sites import Head
+from levelhead.engine.finetuning import closed_heads, head_slices
+from levelhead.mitigation.export import affine
+from levelhead.models.copies import new_classifier
 from levelhead.models.model import Model
 from tests.tiny import CLASSIFIABLE, CONFIGS, tiny
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import levelhead as lh
+from levelhead.edits.output import Coined, Symmetrized
 from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import Coined, Symmetrized
 from levelhead.engine import run as engine
 from levelhead.engine.readings import Pooled, TokenLikelihoods, TokenLogProbs, WordVectors
 from levelhead.engine.run import read_one
@@ -30,7 +30,7 @@ def both_sides(texts: list[str]) -> list[list[Variant]]:
     """For each text a coin that leaves it as it is, and one that exchanges its groups."""
     return [
         [
-            next((Coined(coin),) for coin in map(_coin, range(99)) if coin.turn(text) == turn)
+            next((Coined(coin),) for coin in map(_coin, range(99)) if coin.orientation(text) == turn)
             for turn in (0, 1)
         ]
         for text in texts
@@ -79,14 +79,14 @@ def test_every_text_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_coin_is_fair_and_the_same_for_the_same_text() -> None:
-    turns = [Coin(SWAP, seed).turn(text) for seed in range(200) for text in TEXTS]
+    turns = [Coin(SWAP, seed).orientation(text) for seed in range(200) for text in TEXTS]
     assert 0.45 < np.mean(turns) < 0.55
-    assert Coin(SWAP, 3).turn(TEXTS[0]) == Coin(SWAP, 3).turn(TEXTS[0])
+    assert Coin(SWAP, 3).orientation(TEXTS[0]) == Coin(SWAP, 3).orientation(TEXTS[0])
 
 
 def test_what_a_coin_cannot_do_is_one_line() -> None:
     model, tossed = tiny("gpt2"), Coined(Coin(SWAP))
-    with pytest.raises(CannotDo, match="TokenLikelihoods cannot be asked by a coin"):
+    with pytest.raises(CannotDo, match="TokenLikelihoods cannot be evaluated by a coin"):
         read_one(model, TokenLikelihoods(TEXTS), [(tossed,)])
     with pytest.raises(BadOption, match="either a symmetrized model or a coin"):
         read_one(model, TokenLogProbs(TEXTS, [3]), [(tossed, *SYMMETRIZED)])

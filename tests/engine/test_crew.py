@@ -19,33 +19,33 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.engine import crew as crews
+from levelhead.edits.sites import Head
 from levelhead.engine import gradients, run, shards
-from levelhead.engine.crew import Crew
-from levelhead.engine.finetuning import Hyperparameters
-from levelhead.engine.helped import crew_of
-from levelhead.engine.readings import (
-    TokenLikelihoods,
-)
+from levelhead.engine import ray_workers as crews
+from levelhead.engine.hyperparameters import Hyperparameters
+from levelhead.engine.ray_workers import Crew
+from levelhead.engine.readings import TokenLikelihoods
+from levelhead.engine.shards import crew_of
 from levelhead.errors import CannotDo
 from levelhead.mitigation.recipe import Recipe
-from levelhead.models.classifier import new_classifier
+from levelhead.models.copies import new_classifier
 from levelhead.models.model import load
-from levelhead.models.twins import draw_twin, twin_copy, twinned
-from levelhead.results.folder import LOCK
-from levelhead.studies.glue import GlueSettings, glue
+from levelhead.models.null_model import as_null_model, draw_null_model, null_model_copy
+from levelhead.runs.folder import LOCK
+from levelhead.studies.glue.run import glue
+from levelhead.studies.glue.settings import GlueSettings
+from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.study import heads
+from levelhead.studies.planted.run import planted
 from levelhead.studies.planted.settings import PlantedSettings
-from levelhead.studies.planted.study import plant_and_find
-from levelhead.surveying import SurveySettings, survey
+from levelhead.studies.survey.run import survey
+from levelhead.studies.survey.settings import SurveySettings
 from tests.engine.crew_cases import BATCH, TEXTS, answers, same_bits
 from tests.glue_files import write_glue
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 SETTINGS = HeadsSettings(experiments=("scores",), null=2, splits=1, per_word=2, resamples=100)
 
 
@@ -128,7 +128,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes().replace(here, b"HERE") for path in paths}
 
 
-@pytest.mark.nightly
 def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     folder: Path, tmp_path: Path, sent: list[int]
 ) -> None:
@@ -143,8 +142,8 @@ def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     for name, workers in (("alone", None), ("helped", 2)):
         model = load(folder, workers=workers)
         glue(model, lessons, tmp_path / name / "glue", {"fewer": Recipe(gates={Head(0, 1): 0.0})})
-        survey(models, tmp_path / name / "survey", questions, workers=workers)
-        plant_and_find(model, plants, tmp_path / name / "planted")
+        survey(models, questions, tmp_path / name / "survey", workers=workers)
+        planted(model, plants, tmp_path / name / "planted")
     assert sent[:2] == [2, 2]  # two recipes, two models
     assert sent[-1] == 2  # two seeds
     assert files(tmp_path / "alone") == files(tmp_path / "helped")
@@ -152,7 +151,6 @@ def test_survey_glue_and_planted_bias_have_the_same_bytes_with_workers(
     assert b"lh:none" in failed
 
 
-@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_replaced_and_its_batches_are_run_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,11 +174,11 @@ def workers(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def alone(folder: Path) -> list[Any]:
-    """The answers of a twin and of the model without workers."""
+    """The answers of a null model and of the model without workers."""
     model = load(folder)
-    with twinned(model, draw_twin(model, 4)):
-        of_twin = answers(model)
-    return [*of_twin, *answers(model)]
+    with as_null_model(model, draw_null_model(model, 4)):
+        of_counterfactual = answers(model)
+    return [*of_counterfactual, *answers(model)]
 
 
 def chosen_in(place: Path) -> HeadsSettings:
@@ -215,7 +213,7 @@ import os, signal
 from levelhead.engine import shards
 from levelhead.models.model import load
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.study import heads
+from levelhead.studies.heads.run import heads
 shards.LONG, write = 0.0, shards.Shards.write
 def dying(self, number, parcels):
     write(self, number, parcels)
@@ -238,16 +236,15 @@ def killed(request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytes
     return place
 
 
-@pytest.mark.nightly
-def test_readings_gradients_and_twins_have_the_same_bits_with_any_number_of_workers(
+def test_readings_gradients_and_null_models_have_the_same_bits_with_any_number_of_workers(
     folder: Path, workers: int, alone: list[Any], sent: list[int]
 ) -> None:
     model = load(folder, workers=workers)
-    with twinned(model, draw_twin(model, 4)):
-        of_twin = answers(model)
-    assert len(sent) >= 3  # the twin's passes went to workers too
+    with as_null_model(model, draw_null_model(model, 4)):
+        of_counterfactual = answers(model)
+    assert len(sent) >= 3  # the null model's passes went to workers too
     assert min(sent[-3:]) > 5
-    assert same_bits([*of_twin, *answers(model)], alone)
+    assert same_bits([*of_counterfactual, *answers(model)], alone)
 
 
 def test_a_study_has_the_same_bytes_with_any_number_of_workers_and_after_its_driver_was_killed(
@@ -269,7 +266,7 @@ def test_a_model_that_was_changed_here_is_asked_here(folder: Path, sent: list[in
     with model.edited(*closed), alone.edited(*closed):
         assert crew_of(model) is None
         assert same_bits(answers(model), answers(alone))
-    with twinned(model, draw_twin(model, 1)), model.edited(*closed):
+    with as_null_model(model, draw_null_model(model, 1)), model.edited(*closed):
         assert crew_of(model) is None
     handle = model.hf.register_forward_hook(lambda *_: None)
     assert crew_of(model) is None
@@ -286,7 +283,7 @@ def test_a_model_that_was_changed_here_is_asked_here(folder: Path, sent: list[in
 
 def test_copies_of_a_model_have_no_workers(folder: Path) -> None:
     model = load(folder, workers=1)
-    for copied in (twin_copy(model, draw_twin(model, 1)), new_classifier(model, ["a", "b"], 0)):
+    for copied in (null_model_copy(model, draw_null_model(model, 1)), new_classifier(model, ["a", "b"], 0)):
         assert copied.placement.workers is None
         assert crew_of(copied) is None
 
@@ -354,7 +351,6 @@ def interrupt() -> None:
 # ---- Ray's own processes: last, because Ray begins anew
 
 
-@pytest.mark.nightly
 def test_a_process_of_ray_that_is_killed_costs_one_line_and_the_next_pass_has_a_new_ray(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

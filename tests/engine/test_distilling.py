@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.engine import callbacks
+from levelhead.edits.output import Symmetrized
+from levelhead.engine import training
 from levelhead.engine.distilling import (
     Aligned,
     AlignedText,
@@ -23,14 +25,14 @@ from levelhead.engine.distilling import (
     divergence,
 )
 from levelhead.engine.readings import Pooled, TokenLogProbs
-from levelhead.engine.reweighing import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.engine.run import read_one
-from levelhead.engine.token_classes import TokenClasses, token_classes
+from levelhead.engine.symmetry import TokenClasses, token_classes
+from levelhead.engine.training import Trained, TrainingPlan, apart_loss, train_weights
 from levelhead.errors import BadOption, CannotDo
-from levelhead.models.copied import copied
+from levelhead.models.copies import copied
 from levelhead.models.encoding import Text
+from levelhead.models.identity import fingerprint
 from levelhead.models.model import Model
-from levelhead.models.weights import fingerprint
 from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
 
@@ -75,7 +77,7 @@ def test_a_causal_target_is_what_the_symmetrized_model_answers_after_every_prefi
             at = first + len(model.tokenizer(prefix)["input_ids"]) - 1
             expected = read_one(model, asked, [SYMMETRIZED])[0, 0]
             np.testing.assert_allclose(np.log(target[at].numpy()), expected, atol=1e-4)
-        first += answers * len(own.texts[number].turns)
+        first += answers * len(own.texts[number].orientations)
     assert first == len(target)
 
 
@@ -92,7 +94,7 @@ def test_a_masked_target_is_what_the_symmetrized_model_answers_at_the_blank() ->
             asked = TokenLogProbs([text], range(model.config.vocab_size))
             expected = read_one(model, asked, [SYMMETRIZED])[0, 0]
             np.testing.assert_allclose(np.log(target[0].numpy()), expected, atol=1e-4)
-            compared += len(own.texts[number].turns) == 2
+            compared += len(own.texts[number].orientations) == 2
     assert compared
 
 
@@ -105,7 +107,7 @@ def test_a_classifiers_target_is_the_symmetrized_answer_to_the_pair() -> None:
         judged = own.targets(own.batch([number], (0, number)))
         given = np.log(judged[0].numpy())
         np.testing.assert_allclose(given - given[0], expected[number] - expected[number, 0], atol=1e-4)
-        assert torch.allclose(judged[0], judged[-1])  # both turns get one answer
+        assert torch.allclose(judged[0], judged[-1])  # both orientations get one answer
 
 
 def test_the_next_sentence_head_of_a_masked_model_is_left_to_be_solved_for() -> None:
@@ -184,9 +186,9 @@ def test_a_model_that_is_symmetric_already_has_nothing_to_learn() -> None:
 
 
 def spelled(model: Model, text: AlignedText, group: bool) -> list[str]:
-    """The taught words of every turn that change, or that do not."""
+    """The taught words of every orientation that change, or that do not."""
     taught = text.words[:, text.group == group]
-    rows = zip(text.turns, taught, strict=True)
+    rows = zip(text.orientations, taught, strict=True)
     return [" ".join(model.tokenizer.convert_ids_to_tokens(row.ids[own].tolist())) for row, own in rows]
 
 
@@ -202,7 +204,7 @@ def test_around_a_word_with_another_number_of_tokens_the_rest_is_taught() -> Non
     found = aligned(model, SWAP, [Text("Her grandmother said that she saw him.", "She works.")], 60)
     (text,) = found.texts
     assert not found.left_out
-    assert len({len(row.ids) for row in text.turns}) == 2
+    assert len({len(row.ids) for row in text.orientations}) == 2
     women, men = spelled(model, text, group=True)
     assert (women.split()[-3:], men.split()[-3:]) == (["she", "him", "she"], ["he", "her", "he"])
     assert {"said", "that", "saw", "."} < set(spelled(model, text, group=False)[0].split())
@@ -214,7 +216,7 @@ def test_a_target_behind_a_word_with_another_number_of_tokens_is_the_symmetrized
     prefix = "My wife said that"
     own = lesson(model, [f"{prefix} she was tired."])
     (text,) = own.texts
-    assert len({len(row.ids) for row in text.turns}) == 2
+    assert len({len(row.ids) for row in text.orientations}) == 2
     asked = text.words[0].tolist().index(len(model.tokenizer(prefix)["input_ids"]))
     taught = int((text.words[:, :asked].min(axis=0) > 0).sum())
     target = own.targets(own.batch([0], (0, 0)))[taught]
@@ -278,13 +280,13 @@ class Killed(BaseException):
     """What ends a process in a test."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny("bert")
     whole = distilled(model, seed=3)
-    monkeypatch.setattr(callbacks, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     calls = 0
     real = Distilling.loss
 
@@ -309,10 +311,65 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(
     assert other.kept[-1].weights.digest != whole.kept[-1].weights.digest
 
 
+@pytest.mark.nightly
+def test_the_mean_of_the_weights_is_kept_and_goes_on_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, plan = tiny("gpt2"), replace(PLAN, average=0.5, schedule="cosine")
+    whole = distilled(model, plan, seed=3)
+    assert (
+        whole.kept[-1].weights.digest
+        != distilled(model, replace(plan, average=0.0), seed=3).kept[-1].weights.digest
+    )
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    real, calls = training.AveragingAdamW.step, 0
+
+    def dying(self: Any, closure: Any = None) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 9:
+            raise Killed
+        return real(self, closure)
+
+    monkeypatch.setattr(training.AveragingAdamW, "step", dying)
+    with pytest.raises(Killed):
+        distilled(model, plan, folder=tmp_path / "a", seed=3)
+    monkeypatch.setattr(training.AveragingAdamW, "step", real)
+    again = distilled(model, plan, folder=tmp_path / "a", seed=3)
+    assert [kept.weights.digest for kept in again.kept] == [kept.weights.digest for kept in whole.kept]
+
+
+def test_a_mean_forgets_by_its_memory_and_weights_are_back_afterwards() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    optimizer, seen = training.AveragingAdamW([weight], memory=0.5), []
+    for _ in range(4):
+        weight.grad = torch.tensor([1.0])
+        optimizer.step()
+        seen.append(float(weight.detach()))
+    mean = seen[1]  # of a memory of one step until then
+    for t, value in ((3, seen[2]), (4, seen[3])):
+        mean += (value - mean) / (0.5 * t)
+    with optimizer.averaged():
+        assert float(weight.detach()) == pytest.approx(mean, abs=1e-7)
+    assert float(weight.detach()) == seen[-1]
+
+
+def test_steps_fit_into_a_time_and_a_training_that_goes_on_has_as_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, ticks = tiny("gpt2"), itertools.count(step=2.0)
+    monkeypatch.setattr(training, "now", lambda: next(ticks))
+    assert training.steps_within(model, lesson(model), PLAN, 60.0, tmp_path / "a") == 30
+    assert training.steps_within(model, lesson(model), PLAN, 600.0, tmp_path / "a") == 30
+    assert training.steps_within(model, lesson(model), PLAN, 600.0) == 300
+    assert training.steps_within(model, lesson(model), PLAN, 600.0, making=1.0) == 200
+    assert training.steps_within(model, lesson(model), PLAN, 0.1) == 1
+
+
 @pytest.mark.slow
 def test_a_training_that_makes_it_worse_is_said_and_wrong_plans_are_refused() -> None:
     with pytest.raises(CannotDo, match="makes it worse at a rate of"):
         distilled(tiny("gpt2"), TrainingPlan(steps=6, batch_size=4, learning_rate=0.9, keep=(1.0,)))
-    for wrong in ({"steps": 0}, {"learning_rate": 2.0}, {"keep": ()}):
+    for wrong in ({"steps": 0}, {"learning_rate": 2.0}, {"keep": ()}, {"average": 1.0}):
         with pytest.raises(BadOption):
             TrainingPlan(**wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from levelhead.engine.gelu import QuickGelu
+from levelhead.engine.gradients import QuickGelu
 
 
 def test_values_and_slopes_are_torchs_up_to_rounding() -> None:

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from levelhead import work
+from levelhead import progress
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.output import Symmetrized
+from levelhead.edits.sites import Head
 from levelhead.engine import kept
-from levelhead.engine.answer_parts import ByText
 from levelhead.engine.collectors import TokenScores
-from levelhead.engine.kept import keeping_answers
+from levelhead.engine.kept import ByText, keeping_answers
 from levelhead.engine.readings import (
     Pooled,
     Predictions,
@@ -28,11 +27,10 @@ from levelhead.engine.readings import (
 )
 from levelhead.engine.run import read, read_one
 from levelhead.models.encoding import Text
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.null_model import as_null_model, draw_null_model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.scoring.seat import context_vectors
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.seat import context_vectors, word_table
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -48,11 +46,11 @@ def counted() -> Iterator[list[float]]:
         def worked(self, more: float) -> None:
             tokens.append(more)
 
-    token = work._whole.set(Counted())  # type: ignore[arg-type]
+    token = progress._whole.set(Counted())  # type: ignore[arg-type]
     try:
         yield tokens
     finally:
-        work._whole.reset(token)
+        progress._whole.reset(token)
 
 
 def test_an_answer_is_asked_once_and_only_of_variants_that_have_none_yet() -> None:
@@ -81,7 +79,7 @@ def test_nobody_writes_to_an_answer_that_others_are_given(named: Sequence[ByText
 
 
 @pytest.mark.parametrize("named", [(), (READING,)], ids=["not named", "named"])
-def test_a_twin_an_edited_model_and_another_reading_are_asked_for_themselves(
+def test_a_null_model_an_edited_model_and_another_reading_are_asked_for_themselves(
     named: Sequence[ByText],
 ) -> None:
     model = tiny("bert")
@@ -90,10 +88,10 @@ def test_a_twin_an_edited_model_and_another_reading_are_asked_for_themselves(
         own = read_one(model, READING)
         np.testing.assert_array_equal(read_one(model, other)[0], own[0, ::-1])
         for seed in (1, 2):
-            with twinned(model, draw_twin(model, seed)):
-                of_twin = read_one(model, READING)
-                np.testing.assert_array_equal(of_twin, read_one(model, READING))
-                assert not np.allclose(of_twin, own)
+            with as_null_model(model, draw_null_model(model, seed)):
+                of_counterfactual = read_one(model, READING)
+                np.testing.assert_array_equal(of_counterfactual, read_one(model, READING))
+                assert not np.allclose(of_counterfactual, own)
         with model.without_heads([Head(0, 0)]):
             assert not np.allclose(read_one(model, READING), own)
         np.testing.assert_array_equal(read_one(model, READING), own)
@@ -181,9 +179,9 @@ def test_a_part_of_a_named_reading_is_taken_from_the_whole_and_what_two_share_fr
     np.testing.assert_allclose(changed, read_one(model, Pooled([EVERY[3]]), [(), removing]), atol=1e-5)
 
 
-def test_a_twin_is_asked_no_more_of_a_named_reading_than_is_wanted() -> None:
+def test_a_null_model_is_asked_no_more_of_a_named_reading_than_is_wanted() -> None:
     model = tiny("bert", "nsp")
-    with twinned(model, draw_twin(model, 1)):
+    with as_null_model(model, draw_null_model(model, 1)):
         with counted() as alone:
             expected = read_one(model, Pooled(EVERY[:1]))
         with keeping_answers([model], [Pooled(EVERY)]), counted() as tokens:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
+from levelhead.engine.collectors import StateCollector
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.inner_collectors import StateCollector
 from levelhead.engine.memory import Handed, Packed
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods, WordVectors
 from levelhead.engine.run import read
@@ -22,7 +22,7 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import WordTable, word_table
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -122,9 +122,10 @@ def test_a_full_cpu_is_met_in_the_same_way_and_other_errors_are_not(
 def test_states_of_a_model_in_bfloat16_come_as_float32_here_and_from_another_process() -> None:
     """They travel as they were computed; numpy knows no bfloat16."""
     values = torch.tensor([[1.5, -2.0], [0.25, 3.0]], dtype=torch.bfloat16)
-    collector, asks = StateCollector(1), np.array([0, 1])
-    collector.text(0, [0, 1])
-    handed, packed = Handed(), Packed([collector])
+    collector, asks = StateCollector(1, 1), np.array([0, 1])
+    for position in (0, 1):
+        collector.ask(0, position, 0)
+    handed, packed = Handed(), Packed(collectors=[collector])
     handed.take(collector, 0, asks, values)
     ((states,),) = collector.answer()
     packed.take(collector, 0, asks, values)

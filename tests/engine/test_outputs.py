@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
-from levelhead.engine.outputs import OwnForward
+from levelhead.engine.own_forward import OwnForward
 from levelhead.models.encoding import Text
 from tests.tiny import tiny
 

@@ -13,21 +13,21 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.gates import removed
+from levelhead.edits.output import Reweighted, Symmetrized
 from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.edits.weights import Reweighted
-from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune, labeled
+from levelhead.engine.finetuning import TaskData, finetune, labeled
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.outputs import OwnForward
+from levelhead.engine.hyperparameters import Hyperparameters
+from levelhead.engine.own_forward import OwnForward
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo, NoEffect
 from levelhead.mitigation.export import export
-from levelhead.models.condition import condition
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
+from levelhead.models.null_model import as_null_model, draw_null_model
 from levelhead.models.sources import Source
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.unmodified import condition
 from levelhead.probes.glue import GlueItem
 from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
@@ -114,10 +114,10 @@ def test_other_weights_stand_beside_symmetrization_gates_and_null_models(speaker
     mixed = [variants[0], (change, *variants[0]), *((*each, change) for each in variants[1:])]
     answers = read_one(speaker, asked(speaker), mixed)
     np.testing.assert_array_equal(answers[1:], read_one(copy, asked(copy), variants))
-    with twinned(speaker, draw_twin(speaker, 3)), twinned(copy, draw_twin(copy, 3)):
-        twins = read_one(speaker, asked(speaker), [(change,), ()])
-        np.testing.assert_array_equal(twins[0], read_one(copy, asked(copy))[0])
-        assert np.abs(twins[0] - twins[1]).max() > 0.1
+    with as_null_model(speaker, draw_null_model(speaker, 3)), as_null_model(copy, draw_null_model(copy, 3)):
+        counterfactuals = read_one(speaker, asked(speaker), [(change,), ()])
+        np.testing.assert_array_equal(counterfactuals[0], read_one(copy, asked(copy))[0])
+        assert np.abs(counterfactuals[0] - counterfactuals[1]).max() > 0.1
 
 
 def test_gate_gradients_are_those_of_the_other_weights_inside_a_with(speaker: Model) -> None:
@@ -162,10 +162,10 @@ def test_an_exported_folder_of_other_weights_is_an_ordinary_checkpoint(
 def test_wrong_weights_are_refused_in_one_line() -> None:
     model = tiny("bert")
     for values, message in (
-        ({}, "no weights came"),
+        ({}, "at least one parameter by its name"),
         ({"bert.nothing": torch.zeros(2)}, "has no parameter 'bert.nothing'"),
         ({"bert.pooler.dense.bias": torch.zeros(2)}, "has no parameter 'bert.pooler"),
-        ({"bert.embeddings.LayerNorm.bias": torch.zeros(2)}, r"has shape \(32,\); \(2,\) came"),
+        ({"bert.embeddings.LayerNorm.bias": torch.zeros(2)}, r"must have the shape \(32,\) \(got \(2,\)\)"),
     ):
         with pytest.raises(BadOption, match=message):
             read_one(model, asked(model), [(Reweighted("wrong", values),)])

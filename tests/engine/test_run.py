@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from levelhead.edits.gates import HeadGates
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site, Variant
-from levelhead.engine import walk
+from levelhead.edits.subspace import Projection
+from levelhead.engine import run
 from levelhead.engine.batches import Tokens, batches, inputs
 from levelhead.engine.readings import (
     Attention,
@@ -170,7 +170,7 @@ def test_identical_rows_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(rows)
         return inputs(model, rows)
 
-    monkeypatch.setattr(walk, "inputs", counting)
+    monkeypatch.setattr(run, "inputs", counting)
     text = "The nurse said that she was tired."
     reading = WordVectors(
         [Text(text)] * 50, [find_word(text, w) for w in ("nurse", "she") for _ in range(25)]
@@ -247,7 +247,7 @@ def test_asking_for_what_a_model_lacks_names_what_it_has() -> None:
         read_one(tiny("bert", "nli"), Predictions([Text("A [MASK] works.")], 3))
     with pytest.raises(CannotDo, match="neither a next-sentence head nor a classifier"):
         read_one(tiny("llama"), Pooled([Text("A nurse works.")]))
-    with pytest.raises(BadOption, match="k = 9999"):
+    with pytest.raises(BadOption, match=r"k must be 1 to 100, .* \(got 9999\)"):
         read_one(tiny("bert"), Predictions([Text("A [MASK] works.")], 9999))
     with pytest.raises(BadProbe, match=r"Expected one \[MASK\]"):
         read_one(tiny("bert"), Predictions([Text("A nurse works.")], 3))

@@ -8,16 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
-from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.output import SelfDebiased, Symmetrized
 from levelhead.edits.sites import Site, Variant
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.engine.readings import (
-    Predictions,
-    SentenceVectors,
-    States,
-    TokenLikelihoods,
-    TokenLogProbs,
-)
+from levelhead.engine.readings import Predictions, SentenceVectors, States, TokenLikelihoods, TokenLogProbs
 from levelhead.engine.run import read, read_one
 from levelhead.engine.self_debias import debiased, gap
 from levelhead.errors import CannotDo
@@ -47,11 +40,7 @@ def whole(model: Model, texts: list[str]) -> Doubles:
     return np.asarray(read_one(model, every)[0], np.float64)
 
 
-def by_hand(
-    plain: Doubles,
-    prefixed: Doubles,
-    decay: float,
-) -> Doubles:
+def by_hand(plain: Doubles, prefixed: Doubles, decay: float) -> Doubles:
     p, q = np.exp(plain), np.exp(prefixed)
     alpha = np.where(p >= q, 1.0, np.maximum(0.01, np.exp(decay * (p - q))))
     return np.asarray(np.log(alpha * p / (alpha * p).sum(axis=-1, keepdims=True)))
@@ -132,11 +121,7 @@ def test_it_stands_beside_other_edits_and_under_symmetrization() -> None:
     assert she is not None
     assert he is not None
     asked = TokenLogProbs([blank(model, "The nurse was here.")], [she, he])
-    variants: list[Variant] = [
-        (*removed(model, [(0, 1)]), EDIT),
-        (EDIT,),
-        (Symmetrized(GenderSwap()), EDIT),
-    ]
+    variants: list[Variant] = [(*removed(model, [(0, 1)]), EDIT), (EDIT,), (Symmetrized(GenderSwap()), EDIT)]
     gated, alone, both = read_one(model, asked, variants)
     assert not np.allclose(gated, alone)
     assert both[0, 0] == pytest.approx(both[0, 1], abs=1e-5)

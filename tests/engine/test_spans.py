@@ -8,15 +8,14 @@ import torch
 from torch import Tensor
 
 from levelhead.edits.gates import gates
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.output import Symmetrized
 from levelhead.engine.gradients import gate_gradients
-from levelhead.engine.readings import TokenLikelihoods
+from levelhead.engine.readings import SpanLikelihoods, TokenLikelihoods
 from levelhead.engine.run import read_one
-from levelhead.engine.spans import SpanLikelihoods
 from levelhead.errors import BadProbe
 from levelhead.models.encoding import encode
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.null_model import as_null_model, draw_null_model
 from levelhead.probes.group_swap import RowSwap
 from tests.tiny import CONFIGS, tiny
 
@@ -82,7 +81,7 @@ def test_standard_errors_come_from_the_spread_of_items_and_not_of_rows() -> None
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_the_gap_between_a_text_and_its_swapped_twin_is_none_under_symmetrization(family: str) -> None:
+def test_the_gap_between_a_text_and_its_counterfactual_is_none_under_symmetrization(family: str) -> None:
     model = tiny(family)
     variants = [(), (Symmetrized(RowSwap("gender", (("she", "he"),))),)]
     texts = ["The nurse said that she was tired.", "The nurse said that he was tired."]
@@ -97,7 +96,7 @@ def test_null_models_have_other_likelihoods() -> None:
     model = tiny("bert")
     reading = SpanLikelihoods(TEXTS, SCORED)
     plain = read_one(model, reading)
-    with twinned(model, draw_twin(model, 0)):
+    with as_null_model(model, draw_null_model(model, 0)):
         assert not np.allclose(read_one(model, reading)[0, :2], plain[0, :2])
     assert np.array_equal(read_one(model, reading), plain)
 
@@ -107,5 +106,5 @@ def test_a_position_outside_the_row_and_lists_of_other_lengths_are_refused() -> 
     length = len(next(encode(model, TEXTS[:1])).ids)
     with pytest.raises(BadProbe, match=f"in a row of {length}"):
         read_one(model, SpanLikelihoods(TEXTS[:1], [[length]]))
-    with pytest.raises(BadProbe, match="4 texts came with 1 scored"):
+    with pytest.raises(BadProbe, match="scored must be as many as texts, 4"):
         read_one(model, SpanLikelihoods(TEXTS, [None]))

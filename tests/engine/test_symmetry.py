@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from levelhead.edits.gates import removed
+from levelhead.edits.output import Symmetrized
 from levelhead.edits.sites import Site, Variant
-from levelhead.edits.symmetry import Symmetrized
 from levelhead.engine.readings import (
     Pooled,
     Predictions,
@@ -21,11 +21,13 @@ from levelhead.engine.readings import (
     TokenLogProbs,
 )
 from levelhead.engine.run import read, read_one
-from levelhead.engine.token_classes import TokenClasses, token_classes
+from levelhead.engine.symmetry import TokenClasses, token_classes
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, find_word, token_id
 from levelhead.models.model import Model
 from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.probes.name_beliefs import strange_names
+from levelhead.progress import counted_work
 from tests.tiny import tiny
 
 SWAP = GenderSwap()
@@ -76,8 +78,41 @@ def test_she_and_he_are_equally_likely_where_no_group_is_named(speaker: Model) -
     assert abs(base[:, 0] - base[:, 1]).max() > 1e-4
 
 
+def passed(model: Model, texts: list[str], variant: Variant = ()) -> float:
+    """Tokens that run through the network for what is likely behind texts, or at their blanks."""
+    with counted_work() as done:
+        read_one(model, TokenLogProbs(texts, _tokens(model, "she", "he")), [variant])
+    return sum(done)
+
+
+def test_a_text_that_the_exchange_leaves_as_it_is_takes_one_pass_and_others_two(speaker: Model) -> None:
+    neutral, others = _blanks(speaker, TEXTS[3:]), _blanks(speaker, TEXTS[:3])
+    assert passed(speaker, neutral, SYMMETRIZED) == passed(speaker, neutral) > 0
+    both = passed(speaker, others) + passed(speaker, _swapped(others))
+    assert passed(speaker, others, SYMMETRIZED) == both
+    every = list(range(int(speaker.config.vocab_size)))
+    logs = [read_one(speaker, TokenLogProbs(t, every))[0] for t in (neutral, _swapped(neutral))]
+    two = token_classes(speaker, SWAP).mixed(logs, every)
+    (one,) = read_one(speaker, TokenLogProbs(neutral, every), [SYMMETRIZED])
+    assert one == pytest.approx(two, abs=1e-6)
+
+
+def test_what_the_model_believes_of_a_name_is_read_once(speaker: Model) -> None:
+    first, second = (_blanks(speaker, [f"Zenobia {verb} the nurse."]) for verb in ("saw", "knows"))
+    assert strange_names(first) == strange_names(second) == ["Zenobia"]
+    assert passed(speaker, first, SYMMETRIZED) > 2 * passed(
+        speaker, first
+    )  # its name, and those of the table
+    plain = passed(speaker, second)
+    assert passed(speaker, second, SYMMETRIZED) in (plain, plain + passed(speaker, _swapped(second)))
+    with torch.no_grad():
+        next(speaker.hf.parameters()).mul_(1.5)
+    assert passed(speaker, second, SYMMETRIZED) > 2 * plain  # other weights may believe something else
+
+
 def test_her_is_mixed_with_his_and_him_together() -> None:
-    """p_s(her) = ½ [p(her) + p'(his) + p'(him)], p' after the turn; his and him share as they did before."""
+    """p_s(her) = ½ [p(her) + p'(his) + p'(him)], p' after the orientation; his and him share as they did
+    before."""
     classes = TokenClasses((((4,), (5, 6)),), ())
     here, there = np.log([[0.4, 0.1, 0.3, 0.2]]), np.log([[0.2, 0.5, 0.1, 0.2]])
     tokens = (4, 5, 6, 9)
@@ -102,7 +137,7 @@ def test_likeliest_tokens_are_those_of_the_mixture(speaker: Model) -> None:
     assert likeliest.log_probs[0] == pytest.approx(np.sort(logs, axis=-1)[:, :-4:-1], abs=1e-6)
 
 
-def test_a_text_and_its_swapped_twin_are_equally_likely(speaker: Model) -> None:
+def test_a_text_and_its_counterfactual_are_equally_likely(speaker: Model) -> None:
     """P_s(x) = ½ P(x) + ½ P(σx) of a causal model; a masked one word by word."""
     texts = [*TEXTS, *_swapped(TEXTS)]
     scores = read_one(speaker, TokenLikelihoods(texts), [(), SYMMETRIZED])
@@ -131,10 +166,10 @@ def test_a_first_word_without_a_scored_token_at_some_turn_is_given_at_all_of_the
 def test_judgments_about_swapped_inputs_are_the_same_to_the_bit() -> None:
     for model in (tiny("bert", "nsp"), tiny("bert", "nli")):
         pairs = [Text(a, b) for a, b in pairwise(TEXTS)]
-        turned = [Text(SWAP(p.first).text, SWAP(str(p.second)).text) for p in pairs]
-        (logits,) = read_one(model, Pooled([*pairs, *turned]), [SYMMETRIZED])
+        oriented = [Text(SWAP(p.first).text, SWAP(str(p.second)).text) for p in pairs]
+        (logits,) = read_one(model, Pooled([*pairs, *oriented]), [SYMMETRIZED])
         assert np.array_equal(logits[: len(pairs)], logits[len(pairs) :])
-        (plain,) = read_one(model, Pooled([*pairs, *turned]))
+        (plain,) = read_one(model, Pooled([*pairs, *oriented]))
         p = torch.softmax(torch.from_numpy(plain), -1).numpy()
         mean = (p[: len(pairs)] + p[len(pairs) :]) / 2
         assert np.exp(logits[: len(pairs)]) == pytest.approx(mean, rel=1e-5)
@@ -145,9 +180,9 @@ def test_vectors_are_means_over_both_texts(speaker: Model) -> None:
     texts = [TEXTS[1], TEXTS[3]]
     static = StaticVectors(texts, spans, [0, 1])
     moved = [SWAP(text).place(span) for text, span in zip(texts, spans, strict=True)]
-    turned = StaticVectors(_swapped(texts), moved, [0, 1])
-    answers = read(speaker, [static, turned])
-    mean = (answers[static][0] + answers[turned][0]) / 2
+    oriented = StaticVectors(_swapped(texts), moved, [0, 1])
+    answers = read(speaker, [static, oriented])
+    mean = (answers[static][0] + answers[oriented][0]) / 2
     assert read_one(speaker, static, [SYMMETRIZED])[0] == pytest.approx(mean, abs=1e-6)
     both = SentenceVectors([*TEXTS, *_swapped(TEXTS)])
     (vectors,) = read_one(speaker, both, [SYMMETRIZED])

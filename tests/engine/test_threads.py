@@ -22,11 +22,11 @@ from benchmarks.threads import QUESTIONS, asked_by_threads
 from levelhead.edits.gates import HeadGates
 from levelhead.errors import Busy
 from levelhead.models import concurrency
-from levelhead.models.checkpoint import quiet
-from levelhead.models.classifier import new_classifier
 from levelhead.models.concurrency import Together, asking, holding, lock_of
+from levelhead.models.copies import new_classifier
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model, load
+from levelhead.models.sources import quiet
 from tests.tiny import tiny
 
 vectors, edited = QUESTIONS["vectors"], QUESTIONS["without a head"]
@@ -67,7 +67,7 @@ def held_elsewhere(model: Model) -> Iterator[Callable[[], None]]:
 def is_free(model: Model) -> bool:
     """Whether another thread gets the model at once, and as it was."""
     with ThreadPoolExecutor(1) as pool:
-        return bool(pool.submit(lambda: not lock_of(model.hf).turns and vectors(model).any()).result(_SOON))
+        return bool(pool.submit(lambda: not lock_of(model.hf).holds and vectors(model).any()).result(_SOON))
 
 
 def waiting(model: Model, threads: int) -> bool:
@@ -340,11 +340,13 @@ def test_threads_that_load_one_folder_at_once_get_the_same_model(model: Model, t
 def test_a_shared_setting_is_put_back_by_the_last_to_go() -> None:
     setting: list[str] = []
 
-    def change() -> Callable[[], None]:
+    @Together
+    @contextmanager
+    def together() -> Iterator[None]:
         setting.append("changed")
-        return setting.clear
+        yield
+        setting.clear()
 
-    together = Together(change)
     first, second = together(), together()
     first.__enter__()
     second.__enter__()
@@ -373,5 +375,5 @@ def test_two_threads_leave_warnings_and_kernels_as_they_were(
 
 def test_holding_and_asking_nest(model: Model) -> None:
     with holding(model.hf), asking(model.hf), holding(model.hf):
-        assert len(lock_of(model.hf).turns) == 3
-    assert not lock_of(model.hf).turns
+        assert len(lock_of(model.hf).holds) == 3
+    assert not lock_of(model.hf).holds

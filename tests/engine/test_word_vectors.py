@@ -77,10 +77,10 @@ def test_the_split_word_really_is_split_and_the_whole_word_whole() -> None:
 @pytest.mark.parametrize(
     ("texts", "spans", "message"),
     [
-        ([Text("")], [(0, 1)], "empty text"),
+        ([Text("")], [(0, 1)], "must not be empty"),
         ([Text("Nurses work.")], [(40, 44)], "No word at characters 40 to 44"),
         ([Text("Nurses work.")], [(3, 3)], "No word at characters"),
-        ([Text("Nurses work.")], [], "1 texts came with 0 spans"),
+        ([Text("Nurses work.")], [], "spans must be as many as texts, 1"),
         ([Text("work " * 120)], [(0, 4)], "does not fit into the 96 positions"),
     ],
 )
@@ -116,8 +116,8 @@ def test_rows_of_a_causal_model_end_with_the_word_that_is_read(reading: str) -> 
 
 def test_a_model_of_a_causal_family_that_sees_later_tokens_reads_whole_texts() -> None:
     blind, seeing = tiny("gemma3_text"), tiny("gemma3_text", use_bidirectional_attention=True)
-    assert blind.looks_back_only
-    assert not seeing.looks_back_only
+    assert blind.attends_back_only
+    assert not seeing.attends_back_only
     text, span = "A teacher is a teacher?", (2, 9)
     ours = read_one(seeing, WordVectors([text], [span]))[0, 0]
     np.testing.assert_allclose(ours, slow_vector(seeing, text, span), atol=1e-5)
@@ -128,10 +128,10 @@ def test_a_model_of_a_causal_family_that_sees_later_tokens_reads_whole_texts() -
 
 def test_a_card_adds_the_tokens_of_a_word_one_after_the_other() -> None:
     """What is added to one place in one go is added in any order there, and rounds otherwise each time."""
-    collector = WordCollector(3, 1)
+    collector = WordCollector(1, 3)
     for item, tokens in enumerate((1, 3, 2)):
         for position in range(tokens):
-            collector.token(item, item, position, tokens)
+            collector.ask(item, position, item, share=1 / tokens)
     asks = np.array([0, 1, 2, 3, 4, 5])
-    assert [turn.tolist() for turn in collector.turns(asks)] == [[0, 1, 4], [2, 5], [3]]
-    assert [turn.tolist() for turn in collector.turns(asks[4:])] == [[0], [1]]
+    assert [turn.tolist() for turn in collector.rounds(asks)] == [[0, 1, 4], [2, 5], [3]]
+    assert [turn.tolist() for turn in collector.rounds(asks[4:])] == [[0], [1]]

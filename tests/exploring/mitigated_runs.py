@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.measures.certified import Certificate
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.mitigating import CandidateTested
-from tests.results.test_runs import MITIGATE
+from levelhead.runs.folder import Run
+from levelhead.studies.mitigate import Mitigate
+from levelhead.studies.mitigate.records import CandidateTested
+from levelhead.studies.mitigate.settings import MitigateStored
 
 
 def mitigated_run(folder: Path, model: Model) -> Path:
     """The folder of the run: "two heads" is certified, "one head" is not shown to help."""
-    settings = replace(MITIGATE, model=model.name)
+    settings = MitigateStored(study="mitigate", models=(model.name,))
     candidates = [
         _candidate(model, "one head", {Head(0, 3): 0.0}, False),
         _candidate(model, "two heads", {Head(0, 0): 0.0, Head(1, 1): 0.5}, True),
     ]
-    with Run.open(folder, layout.MITIGATE, settings, hashes={"weights": model.fingerprint}) as run:
-        run.results(layout.CANDIDATES_TESTED, lambda: candidates)
+    with Run.open(folder, Mitigate, settings, hashes={"weights": model.fingerprint}) as run:
+        run.results(Mitigate.candidates, lambda: candidates)
     return folder
 
 

@@ -15,14 +15,11 @@ import numpy as np
 import pytest
 
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
-from levelhead.edits.neuron import Neuron
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Neuron, Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.exploring.answers import Odds
-from levelhead.exploring.explorer import Explorer
-from levelhead.exploring.records import Answer
+from levelhead.exploring.answers import Odds, WrittenText
+from levelhead.exploring.explorer import Answer, Explorer
 from levelhead.exploring.sentences import question
 from levelhead.exploring.serving import Served
 from levelhead.exploring.state import PageState
@@ -31,7 +28,7 @@ from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.results.runs import open_run
+from levelhead.runs.study import open_run
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import PREFERENCE, NaturalItems, natural_bias
 from tests.exploring.mitigated_runs import mitigated_run
@@ -50,7 +47,7 @@ pytestmark = [
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURES = "LEVELHEAD_SCREENSHOTS"  # set: the pictures of docs/ are made anew
 SENTENCE = "My mother said that ___ was tired."
-TWIN = "My father said that ___ was tired."
+COUNTERFACTUAL = "My father said that ___ was tired."
 NEUTRAL = "The nurse said that ___ was tired."
 WAIT = 120_000  # ms; a machine may be slow
 
@@ -60,7 +57,7 @@ def _few_triples() -> Iterator[None]:
     """Steering is fitted on few triples, none of which is too long for a tiny model."""
     few = load_triples().at_most(12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("levelhead.mitigation.steering.load_triples", lambda: few)
+        patch.setattr("levelhead.mitigation.fitting.load_triples", lambda: few)
         yield
 
 
@@ -154,7 +151,9 @@ def tab(browser: Any, served: Served) -> Iterator[Tab]:
     opened.close()
 
 
-def log_odds(model: Model, variants: list[Variant], sentences: tuple[str, str] = (SENTENCE, TWIN)) -> Any:
+def log_odds(
+    model: Model, variants: list[Variant], sentences: tuple[str, str] = (SENTENCE, COUNTERFACTUAL)
+) -> Any:
     """[text, variant], as the API gives them."""
     asked = [question(model, sentence, ("she", "he")) for sentence in sentences]
     logs = read_one(model, TokenLogProbs([each.text for each in asked], asked[0].tokens), variants)
@@ -164,12 +163,12 @@ def log_odds(model: Model, variants: list[Variant], sentences: tuple[str, str] =
 # ---- typing and switching
 
 
-def test_a_typed_sentence_its_twin_and_a_head_switched_off_show_the_odds_of_the_api(
+def test_a_typed_sentence_its_counterfactual_and_a_head_switched_off_show_the_odds_of_the_api(
     tab: Tab, model: Model
 ) -> None:
     tab.type(SENTENCE)
     np.testing.assert_allclose(tab.settled(1)[:2], log_odds(model, [()]), atol=1e-6)
-    assert tab.page.input_value("#twin") == TWIN
+    assert tab.page.input_value("#counterfactual") == COUNTERFACTUAL
     tab.page.click('[data-head="1-2"]')
     expected = log_odds(model, [(), gates(model, {Head(0, 1): 0.0})])
     shown = tab.settled(2)
@@ -205,7 +204,7 @@ def test_everything_can_be_done_by_keyboard(tab: Tab, model: Model) -> None:
     assert "she" in tab.page.inner_text("#odds-pair")
 
 
-def test_what_could_not_be_swapped_is_underlined_with_its_reason_and_the_twin_can_be_edited(
+def test_what_could_not_be_swapped_is_underlined_with_its_reason_and_the_counterfactual_can_be_edited(
     tab: Tab, model: Model
 ) -> None:
     sentence = "My mother has a maiden name, ___ said."
@@ -215,13 +214,13 @@ def test_what_could_not_be_swapped_is_underlined_with_its_reason_and_the_twin_ca
     reason = tab.page.get_attribute("#marked u", "title")
     assert reason
     assert reason in tab.page.inner_text("#problems")
-    tab.type("The engineer has a name, ___ said.", "#twin")
+    tab.type("The engineer has a name, ___ said.", "#counterfactual")
     tab.page.wait_for_function("() => location.hash.includes('engineer')", timeout=WAIT)
     both = (sentence, "The engineer has a name, ___ said.")
     np.testing.assert_allclose(tab.settled(1, sentence)[:2], log_odds(model, [()], both), atol=1e-6)
     tab.page.click("#swap")
     tab.page.wait_for_function("() => !location.hash.includes('engineer')", timeout=WAIT)
-    assert tab.page.input_value("#twin").startswith("My father")
+    assert tab.page.input_value("#counterfactual").startswith("My father")
 
 
 def test_what_a_text_states_is_agreement_and_what_it_does_not_a_finding(tab: Tab, served: Served) -> None:
@@ -262,6 +261,7 @@ def odds_said(x: float) -> str:
     return "even" if abs(x) < 0.005 else f"{'she' if x > 0 else 'he'} {said} : 1"
 
 
+@pytest.mark.nightly
 def test_the_axis_is_the_same_for_every_sentence_and_marks_what_lies_beyond_it(
     browser: Any, model: Model
 ) -> None:
@@ -302,11 +302,11 @@ def test_names_are_exchanged_by_a_switch_that_a_link_holds(browser: Any, tab: Ta
     sentence = "Mary said that ___ was tired."
     tab.type(sentence)
     tab.settled(1, sentence)
-    assert tab.page.input_value("#twin") == "John said that ___ was tired."
+    assert tab.page.input_value("#counterfactual") == "John said that ___ was tired."
     assert "“Mary”" in tab.page.inner_text("#odds")
     tab.page.uncheck("#names")
     tab.page.wait_for_function("() => location.hash.includes('names')", timeout=WAIT)
-    assert tab.page.input_value("#twin") == sentence
+    assert tab.page.input_value("#counterfactual") == sentence
     assert tab.page.eval_on_selector_all("#odds .odd", "rows => rows.length") == 1  # there is no other text
     again = Tab(browser, tab.page.url)
     again.settled(1, sentence)
@@ -324,10 +324,10 @@ def test_an_error_clears_the_odds_of_the_sentence_before(tab: Tab) -> None:
     tab.page.wait_for_selector("html[data-settled]", timeout=WAIT)
     for name in ("odds", "bars", "effect", "spoken", "moves", "arcs", "neurons", "as-python"):
         assert tab.page.eval_on_selector(f"#{name}", "box => box.childNodes.length") == 0, name
-    assert tab.page.input_value("#twin") == ""
+    assert tab.page.input_value("#counterfactual") == ""
     tab.type(SENTENCE)
     tab.settled(1)
-    assert tab.page.input_value("#twin") == TWIN
+    assert tab.page.input_value("#counterfactual") == COUNTERFACTUAL
 
 
 def test_a_null_band_the_reasons_and_attention_follow_the_answer(tab: Tab) -> None:
@@ -353,6 +353,7 @@ def test_scores_of_all_heads_arrive_in_the_background(tab: Tab, served: Served) 
     assert f"{abs(found.scores[1][2]):.3f}" in tab.page.inner_text("#info")
 
 
+@pytest.mark.nightly
 def test_a_change_is_measured_on_the_chosen_benchmark_too(
     browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,8 +417,8 @@ def test_a_symmetrized_model_is_one_click(tab: Tab) -> None:
     tab.type(SENTENCE)
     tab.settled(1)
     tab.page.click("#symmetrized")
-    sentence, twin, _ = tab.settled(2)
-    assert sentence[1] == pytest.approx(-twin[1], abs=1e-4)
+    sentence, counterfactual, _ = tab.settled(2)
+    assert sentence[1] == pytest.approx(-counterfactual[1], abs=1e-4)
     tab.page.click("#reset")
     tab.settled(1)
 
@@ -431,7 +432,7 @@ def test_a_certified_recipe_is_one_click_its_strength_a_slider_and_a_second_mode
         opened.type(SENTENCE)
         beside = [row[1] for row in opened.settled(2)[:2]]
         np.testing.assert_allclose(beside, log_odds(second, [()])[:, 0], atol=1e-6)
-        assert opened.page.inner_text(".presets li:first-child .certified") == "certified"
+        assert opened.page.inner_text(".presets li:first-child .certified") == "certified on our items only"
         opened.page.click("text=two heads")
         opened.settled(3)
         opened.page.fill("#strength", "0.5")
@@ -445,6 +446,7 @@ def test_a_certified_recipe_is_one_click_its_strength_a_slider_and_a_second_mode
 # ---- taking it along
 
 
+@pytest.mark.nightly
 def test_the_link_holds_the_state(browser: Any, tab: Tab) -> None:
     tab.type(SENTENCE)
     tab.page.click('[data-head="2-1"]')
@@ -509,10 +511,115 @@ def test_a_saved_page_works_without_the_server(browser: Any, tab: Tab, tmp_path:
     assert page.is_disabled(f'[data-neuron="{neuron}"] button')
     assert page.input_value("#steering") == "4"
     page.focus('[data-head="1-1"]')
-    assert page.inner_text("#looking") == "1-1"
+    assert page.inner_text("#attending") == "1-1"
     assert messages == []
     assert [url for url in requests if not url.startswith("data:")] == [(tmp_path / "page.html").as_uri()]
     context.close()
+
+
+# ---- what it writes
+
+WRITES = "#writes[aria-busy=false] li"
+
+
+@pytest.fixture(scope="module")
+def writing() -> Iterator[Served]:
+    """A server for a model that continues texts."""
+    with serving(tiny("gpt2")) as one:
+        yield one
+
+
+def texts_of(page: Any) -> list[list[list[str]]]:
+    """[side][text][sentence or counterfactual], as they stand on the page, without the sentences."""
+    found: list[list[list[str]]] = page.eval_on_selector_all(
+        "#writes ol",
+        """sides => sides.map(side => [...side.children].map(
+            row => [...row.querySelectorAll('.said')].map(said => said.textContent)))""",
+    )
+    return found
+
+
+def written_by(served: Served, state: PageState) -> list[list[list[str]]]:
+    """The same, as the explorer has them."""
+    sides = served.explorer.continuations(state).sides
+
+    def said(text: WrittenText) -> str:
+        return "".join(piece.text for piece in text.pieces)
+
+    return [[list(map(said, row)) for row in zip(*side.texts, strict=True)] for side in sides]
+
+
+def with_seed(page: Any, seed: int) -> None:
+    """Wait for the texts of a seed."""
+    page.wait_for_function(
+        """seed => document.querySelector('#writes[aria-busy=false]') &&
+            document.querySelector('#seed').textContent === String(seed)""",
+        arg=seed,
+        timeout=WAIT,
+    )
+
+
+@pytest.mark.nightly
+def test_a_causal_model_writes_beside_its_counterfactual_and_again_and_a_saved_page_keeps_it(
+    browser: Any, writing: Served, tmp_path: Path
+) -> None:
+    sentence = "My mother said that she"
+    opened = Tab(browser, writing.address, 390, 844)
+    page = opened.page
+    opened.type(sentence)
+    opened.settled(1, sentence)
+    page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    page.wait_for_selector(WRITES, timeout=WAIT)
+    assert texts_of(page) == written_by(writing, PageState(sentence))
+    assert page.inner_text("#writes mark.first >> nth=0") == "mother"
+    assert page.inner_text("#writes mark.second >> nth=0") == "father"
+    page.click("#symmetrized")
+    page.wait_for_selector("#writes h3 >> nth=1", timeout=WAIT)
+    page.focus("#again")
+    page.keyboard.press("Enter")
+    with_seed(page, 1)
+    page.keyboard.press("Space")
+    with_seed(page, 2)
+    shown = texts_of(page)
+    assert shown == written_by(writing, PageState(sentence, symmetrized=True, seed=2))
+    assert page.evaluate("document.activeElement.id") == "again"
+    assert page.inner_text("#status") == "New texts, seed 2"
+    assert "seed" in page.url
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    linked = Tab(browser, page.url)
+    with_seed(linked.page, 2)
+    assert texts_of(linked.page) == shown
+    linked.close()
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "page.html")
+    opened.check_silent(writing.address)
+    opened.close()
+    context = browser.new_context(offline=True)
+    kept = context.new_page()
+    kept.goto((tmp_path / "page.html").as_uri())
+    with_seed(kept, 2)
+    assert texts_of(kept) == shown
+    assert kept.query_selector("#again") is None
+    context.close()
+
+
+@pytest.mark.nightly
+def test_texts_that_nobody_wants_any_more_are_given_up_without_a_word(browser: Any, writing: Served) -> None:
+    opened = Tab(browser, writing.address)
+    for number in range(12):
+        opened.type(f"My father said {number} times that")
+        opened.page.wait_for_timeout(90)
+        opened.page.click("#again")
+    opened.page.wait_for_selector("html[data-settled]", timeout=WAIT)
+    with_seed(opened.page, 12)
+    assert texts_of(opened.page) == written_by(writing, PageState("My father said 11 times that", seed=12))
+    opened.check_silent(writing.address)
+    opened.close()
+
+
+def test_a_masked_model_has_no_panel_for_texts(tab: Tab) -> None:
+    assert tab.page.query_selector("#writes, #again, #seed") is None
 
 
 # ---- what must not break it
@@ -682,7 +789,7 @@ def test_the_grid_of_the_shipped_bert_fits_on_a_desk_and_on_a_phone(
     assert opened.page.evaluate("scrollY") == 0
     for name in (
         "#sentence",
-        "#twin",
+        "#counterfactual",
         "#pair",
         "#names",
         "#odds .odd",

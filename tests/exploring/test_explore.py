@@ -14,10 +14,8 @@ from urllib.parse import unquote
 import pytest
 
 import levelhead as lh
-from levelhead.api.results import HeadsResult
 from levelhead.errors import LevelheadError
-from levelhead.results import layout
-from levelhead.results.runs import open_heads
+from levelhead.studies.heads import Heads
 from tests.studies.head_runs import empty_run, scored_run
 from tests.tiny import tiny
 from tests.typed import Typed
@@ -31,12 +29,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def status(address: str) -> int:
+def asked(address: str) -> http.client.HTTPResponse:
     """What the server of an address answers to a browser."""
     host, path = re.fullmatch(r"http://([^/]+)(/.*)", address).groups()  # type: ignore[union-attr]
     connection = http.client.HTTPConnection(host, timeout=60)
     connection.request("GET", path)
-    return connection.getresponse().status
+    return connection.getresponse()
+
+
+def status(address: str) -> int:
+    return asked(address).status
+
+
+def body(address: str) -> str:
+    return asked(address).read().decode()
 
 
 @pytest.mark.nightly
@@ -71,13 +77,13 @@ def test_the_command_prints_its_address_serves_the_page_and_ends_with_ctrl_c(fol
         (["lh:bert-mini", "no/such/run"], "no/such/run"),
         (["lh:bert-mini", "--second", "lh:no-such"], "lh:no-such"),
         (["lh:bert-mini", "--bias", "no-such-list"], "no-such-list"),
-        (["lh:bert-mini", "--port", "70000"], "--port"),
+        (["lh:bert-mini", "--port", "70000"], "port must be at most 65535 (got 70000)"),
     ],
 )
 def test_a_mistake_is_one_line_before_a_model_is_loaded(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
-    monkeypatch.setattr("levelhead.exploring.serving.find_spec", lambda name: name)
+    monkeypatch.setattr("levelhead.serving.listening.find_spec", lambda name: name)
 
     def loaded(*_: object, **__: object) -> None:
         raise AssertionError("a model was loaded")
@@ -104,15 +110,26 @@ def test_a_notebook_gets_a_frame_with_the_page_and_ends_it(folder: Path) -> None
         status(page.address)
 
 
+def test_the_page_of_a_notebook_has_texts_where_the_model_writes() -> None:
+    pytest.importorskip("uvicorn", reason="pip install 'levelhead[explore]'")
+    for family, writes in (("gpt2", True), ("bert", False)):
+        page = lh.explore(tiny(family))
+        try:
+            html = body(page.address)
+        finally:
+            page.close()
+        assert ('id="writes"' in html, 'id="again"' in html) == (writes, writes)
+
+
 def test_results_link_to_the_open_page_of_their_model(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn", reason="pip install 'levelhead[explore]'")
     model, other = tiny("bert"), tiny("bert", seed=9)
     runs = []
     for number, each in enumerate((model, other)):
         with empty_run(tmp_path / f"run {number}", each.name, {"weights": each.fingerprint}) as run:
-            made = open_heads(scored_run(tmp_path, f"other {number}", [[0.1, 0.5, 0.2, 0.0]] * 3, 0.7))
-            run.results(layout.SCORES, lambda made=made: list(made.scores))  # type: ignore[misc]
-        runs.append(HeadsResult.open(run.folder))
+            made = Heads.open(scored_run(tmp_path, f"other {number}", [[0.1, 0.5, 0.2, 0.0]] * 3, 0.7))
+            run.results(Heads.scores, lambda made=made: list(made.scores))  # type: ignore[misc]
+        runs.append(Heads.open(run.folder))
     page = lh.explore(model)
     try:
         assert f'href="{page.address}#' in runs[0]._repr_html_()

@@ -12,29 +12,31 @@ import pytest
 
 import levelhead as lh
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.errors import BadOption, LevelheadError
+from levelhead.engine.sampling import Sampling, continuations
+from levelhead.errors import BadOption, CannotDo, LevelheadError
 from levelhead.exploring import answers
-from levelhead.exploring.answers import NULL_MODELS
+from levelhead.exploring.answers import NULL_MODELS, TEXTS, TOKENS, Piece, WrittenText, pieces
 from levelhead.exploring.background import Background
-from levelhead.exploring.benchmarks import benchmarks
+from levelhead.exploring.benchmarks import Comparison, benchmarks, compared, scored_heads
 from levelhead.exploring.explorer import Explorer, saved
-from levelhead.exploring.measured import Comparison, compared, scored_heads
 from levelhead.exploring.sentences import Stated, question
 from levelhead.exploring.state import PageState
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe
-from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.model import Model, load
+from levelhead.models.null_model import as_null_model, draw_null_model
+from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.name_beliefs import strange_names
+from levelhead.probes.swap import stated_genders
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results import layout
-from levelhead.results.runs import open_heads, open_run
+from levelhead.runs.study import open_run
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import COSINE, PREFERENCE, NaturalItems, natural_bias
+from levelhead.studies.heads import Heads
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.scores import head_scores
 from levelhead.studies.heads.settings import HeadsSettings
@@ -44,7 +46,9 @@ from tests.tiny import tiny
 
 GENDER = load_words("gender")
 SENTENCE = "My mother said that ___ was tired."
-NEUTRAL = PageState("The nurse said that ___ was tired.", twin="The engineer said that ___ was tired.")
+NEUTRAL = PageState(
+    "The nurse said that ___ was tired.", counterfactual="The engineer said that ___ was tired."
+)
 OFF = PageState(SENTENCE, gates={Head(0, 1): 0.0, Head(2, 3): 0.5})
 HOSTILE = (
     "<script>alert(1)</script> ___ <img src=x onerror=alert(1)>",
@@ -106,7 +110,7 @@ def test_a_second_model_stands_beside(model: Model) -> None:
     other = tiny("bert", seed=1)
     answer = Explorer(model, GENDER, second=other).answer(OFF)
     assert answer.sides == (model.name, "changed", other.name)
-    expected = log_odds(other, (SENTENCE, answer.twin.text), [()])[0]
+    expected = log_odds(other, (SENTENCE, answer.counterfactual.text), [()])[0]
     assert [text.odds[2].log_odds for text in answer.texts] == pytest.approx(list(expected), abs=1e-6)
 
 
@@ -122,16 +126,16 @@ def test_bars_hold_the_likeliest_words_with_their_probabilities_on_every_side(
     assert len(bar.p) == 2
 
 
-def test_an_edited_twin_is_asked_as_it_is_typed(explorer: Explorer, model: Model) -> None:
-    own = PageState(SENTENCE, twin="The engineer said that ___ was not.")
+def test_an_edited_counterfactual_is_asked_as_it_is_typed(explorer: Explorer, model: Model) -> None:
+    own = PageState(SENTENCE, counterfactual="The engineer said that ___ was not.")
     np.testing.assert_allclose(
-        shown(explorer, own)[0], log_odds(model, (SENTENCE, str(own.twin)), [()])[0], atol=1e-6
+        shown(explorer, own)[0], log_odds(model, (SENTENCE, str(own.counterfactual)), [()])[0], atol=1e-6
     )
 
 
-def test_a_symmetrized_model_has_opposite_odds_for_the_twin(explorer: Explorer) -> None:
-    sentence, twin = shown(explorer, PageState(SENTENCE, symmetrized=True))[1]
-    assert sentence == pytest.approx(-twin, abs=1e-4)
+def test_a_symmetrized_model_has_opposite_odds_for_the_counterfactual(explorer: Explorer) -> None:
+    sentence, counterfactual = shown(explorer, PageState(SENTENCE, symmetrized=True))[1]
+    assert sentence == pytest.approx(-counterfactual, abs=1e-4)
     assert abs(sentence) > 1e-3
 
 
@@ -165,11 +169,107 @@ def test_the_gradient_is_that_of_this_sentences_log_odds(explorer: Explorer, mod
 
 
 def test_attention_adds_up_and_starts_at_the_blank_or_at_the_chosen_word(explorer: Explorer) -> None:
-    found = explorer.look(OFF)
+    found = explorer.attention(OFF)
     np.testing.assert_allclose(np.asarray(found.weights).sum(-1), 1, atol=0.01)
     assert [found.tokens[i] for i in found.source] == ["[MASK]"]
-    own = explorer.look(PageState(SENTENCE, word=SENTENCE.index("said") + 1))
+    own = explorer.attention(PageState(SENTENCE, word=SENTENCE.index("said") + 1))
     assert [own.tokens[i] for i in own.source] == ["said"]
+
+
+def test_words_of_a_text_are_found_by_their_characters(explorer: Explorer) -> None:
+    found = explorer.attention(PageState("It's ___, here"))
+    assert [found.text[slice(*span)] for span in found.words] == ["It's", "[MASK]", "here"]
+
+
+# ---- what it writes
+
+BEGUN = "My mother said that she"
+
+
+@pytest.fixture(scope="module")
+def writer() -> Model:
+    return tiny("gpt2")
+
+
+def plain(text: WrittenText) -> str:
+    return "".join(piece.text for piece in text.pieces)
+
+
+def test_texts_are_those_of_the_api_with_the_same_random_numbers_for_both_sentences(writer: Model) -> None:
+    state = PageState(BEGUN, gates={Head(0, 1): 0.0}, seed=4)
+    found = Explorer(writer, GENDER).continuations(state)
+    prompts = [BEGUN, "My father said that he"]
+    assert ["".join(piece.text for piece in prompt) for prompt in found.prompts] == prompts
+    assert [side.side for side in found.sides] == [writer.name, "changed"]
+    for side, variant in zip(found.sides, ((), gates(writer, state.gates)), strict=True):
+        for prompt, texts in zip(prompts, side.texts, strict=True):
+            (own,) = continuations(writer, [prompt], ["explore"], Sampling(TEXTS, TOKENS, seed=4), variant)
+            assert [(plain(text), text.ended) for text in texts] == [(o.text, o.ended) for o in own]
+    assert found.sides[0].texts != found.sides[1].texts
+
+
+def test_the_same_seed_writes_the_same_texts_and_an_equal_counterfactual_an_equal_text(writer: Model) -> None:
+    one, other = (Explorer(writer, GENDER).continuations(PageState(BEGUN, seed=7)) for _ in range(2))
+    assert one == other
+    explorer = Explorer(writer, GENDER)
+    assert explorer.continuations(PageState(BEGUN, seed=8)).sides != one.sides
+    same = explorer.continuations(PageState("The book was"))
+    assert same.sides[0].texts[0] == same.sides[0].texts[1]
+    assert len({plain(text) for text in same.sides[0].texts[0]}) == TEXTS
+
+
+@pytest.mark.nightly
+def test_a_symmetrized_model_writes_mirror_images() -> None:
+    explorer, swap, mirrored, exchanged = Explorer(load("lh:gpt-mini"), GENDER), GenderSwap(), 0, 0
+    for seed in range(3):
+        state = PageState("My mother went home because", symmetrized=True, seed=seed)
+        unmodified, changed = explorer.continuations(state).sides
+        assert unmodified.texts != changed.texts
+        for her, his in zip(*(map(plain, texts) for texts in changed.texts), strict=True):
+            both = [f"My mother went home because{her}", f"My father went home because{his}"]
+            if not strange_names(both):
+                assert swap(both[0]).text == both[1]
+                mirrored += 1
+                exchanged += her != his
+    assert mirrored >= 4
+    assert exchanged >= 1
+
+
+def test_group_words_of_a_text_are_marked_and_nothing_in_it_steers_the_page() -> None:
+    text = "The nurse said she👩 hit \u202ehim"
+    found = pieces(text, stated_genders(text), len("The nurse said s"))
+    assert found == (Piece("he", "first"), Piece("👩 hit \\u202e"), Piece("him", "second"))
+    assert pieces("", ()) == ()
+
+
+def test_a_masked_model_writes_nothing_and_a_long_sentence_says_why_there_is_no_text(
+    explorer: Explorer, writer: Model
+) -> None:
+    assert not explorer.facts.writes
+    with pytest.raises(CannotDo, match="continuations"):
+        explorer.continuations(OFF)
+    long = PageState("The nurse said that she was tired and that he was not. " * 6)
+    (side,) = Explorer(writer, GENDER).continuations(long).sides
+    assert side.texts == ()
+    assert "positions" in side.line
+
+
+def test_texts_are_ended_between_two_tokens_and_leave_no_trace(writer: Model) -> None:
+    class Ended(Exception):
+        pass
+
+    explorer, checks = Explorer(writer, GENDER), []
+
+    def check() -> None:
+        checks.append(True)
+        if len(checks) == 5:
+            raise Ended
+
+    with pytest.raises(Ended):
+        explorer.continuations(PageState(BEGUN), check)
+    found = explorer.continuations(PageState(BEGUN))
+    assert found == Explorer(writer, GENDER).continuations(PageState(BEGUN))
+    assert len(checks) == 5  # nobody is asked any more
 
 
 # ---- null models
@@ -179,9 +279,9 @@ def test_bands_are_drawn_from_null_models_and_the_difference_has_one_of_its_own(
     explorer: Explorer, model: Model
 ) -> None:
     null = []
-    both = (NEUTRAL.sentence, str(NEUTRAL.twin))
+    both = (NEUTRAL.sentence, str(NEUTRAL.counterfactual))
     for seed in range(NULL_MODELS):
-        with twinned(model, draw_twin(model, seed)):
+        with as_null_model(model, draw_null_model(model, seed)):
             null.append(log_odds(model, both, [()])[0])
     own = np.asarray(null)
     sentence, _, difference = explorer.bands(NEUTRAL).bands
@@ -274,8 +374,8 @@ def test_the_command_names_gates_or_the_recipes_file(explorer: Explorer, model: 
 def test_a_runs_scores_and_most_biased_heads_are_offered_and_scale(tmp_path: Path, model: Model) -> None:
     scores = [[0.5, 0.1, 0.0, -0.1], [0.4, -0.2, 0.3, 0.0], [0.0, 0.0, 0.0, 0.0]]
     with empty_run(tmp_path / "run", model.name, {"weights": model.fingerprint}) as run:
-        made = open_heads(scored_run(tmp_path, "other", scores, 0.7))
-        run.results(layout.SCORES, lambda: list(made.scores))
+        made = Heads.open(scored_run(tmp_path, "other", scores, 0.7))
+        run.results(Heads.scores, lambda: list(made.scores))
     explorer = Explorer(model, GENDER, open_run(tmp_path / "run"))
     assert explorer.scores is not None
     assert explorer.scores.scores[1] == (0.4, -0.2, 0.3, 0.0)
@@ -291,7 +391,7 @@ def test_certified_mitigations_come_first_and_are_marked(tmp_path: Path, model: 
     explorer = Explorer(model, GENDER, open_run(mitigated_run(tmp_path / "run", model)))
     shown_first, other = explorer.facts.presets
     assert (shown_first.name, shown_first.certified) == ("two heads", True)
-    assert (other.name, other.certified, other.verdict) == ("one head", False, "not shown")
+    assert (other.name, other.certified, other.verdict) == ("one head", False, "no significant effect")
 
 
 def test_a_run_about_other_weights_is_shown_but_cannot_be_switched_on(tmp_path: Path, model: Model) -> None:
@@ -395,3 +495,9 @@ def test_a_job_that_cannot_be_done_says_why_in_its_progress(explorer: Explorer) 
 def test_all_of_a_state_is_one_record(explorer: Explorer) -> None:
     whole = saved(explorer, OFF)
     assert type(whole).from_json(whole.to_json()) == whole
+    assert whole.continuations is None
+    writes = Explorer(tiny("gpt2"), GENDER)
+    state = PageState(BEGUN, seed=3)
+    whole = saved(writes, state)
+    assert type(whole).from_json(whole.to_json()) == whole
+    assert whole.continuations == writes.continuations(state)

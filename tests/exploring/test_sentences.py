@@ -1,4 +1,5 @@
-"""A typed sentence: its blank, its twin with what could not be swapped, and the tokens of a pair."""
+"""A typed sentence: its blank, its counterfactual with what could not be swapped, and the tokens of a
+pair."""
 
 from __future__ import annotations
 
@@ -8,14 +9,13 @@ from levelhead.errors import BadProbe
 from levelhead.exploring.sentences import (
     Mark,
     Stated,
-    Words,
     about_instead,
     askable_pairs,
+    counterfactual_of,
     occupation_in,
     other_occupations,
     question,
     stated,
-    twin_of,
 )
 from levelhead.models.encoding import token_id
 from levelhead.models.model import Model
@@ -36,11 +36,11 @@ def causal() -> Model:
     return tiny("gpt2")
 
 
-def test_the_twin_marks_what_was_swapped_and_what_was_not() -> None:
-    twin = twin_of("My mother has a maiden name.", GENDER)
-    assert twin.text.startswith("My father")
-    assert Mark(3, 9, "mother") in twin.changed
-    (problem,) = twin.problems
+def test_the_counterfactual_marks_what_was_swapped_and_what_was_not() -> None:
+    counterfactual = counterfactual_of("My mother has a maiden name.", GENDER)
+    assert counterfactual.text.startswith("My father")
+    assert Mark(3, 9, "mother") in counterfactual.changed
+    (problem,) = counterfactual.problems
     assert "My mother has a maiden name."[problem.start : problem.end] == "maiden"
     assert problem.note
 
@@ -49,13 +49,18 @@ COLORS = WordTest("colors", ("red",), ("blue",), ("hot",), ("cold",), pairs=(("r
 
 
 def test_a_bias_with_pairs_of_its_own_is_swapped_by_them() -> None:
-    assert twin_of("The red door and the Blue one.", COLORS).text == "The blue door and the Red one."
-    assert twin_of("The nurse said it.", COLORS).text == "The nurse said it."
+    assert (
+        counterfactual_of("The red door and the Blue one.", COLORS).text == "The blue door and the Red one."
+    )
+    assert counterfactual_of("The nurse said it.", COLORS).text == "The nurse said it."
 
 
 def test_names_are_exchanged_and_state_a_gender_only_while_their_switch_is_on() -> None:
-    assert twin_of("Mary said that ___ was late.", GENDER).text == "John said that ___ was late."
-    assert twin_of("Mary said that ___ was late.", GENDER, names=False).text == "Mary said that ___ was late."
+    assert counterfactual_of("Mary said that ___ was late.", GENDER).text == "John said that ___ was late."
+    assert (
+        counterfactual_of("Mary said that ___ was late.", GENDER, names=False).text
+        == "Mary said that ___ was late."
+    )
     assert stated("Mary said that ___ was late.", GENDER, PAIR, True) == Stated(("Mary",), "she")
     assert stated("Mary said that ___ was late.", GENDER, PAIR, False) is None
 
@@ -74,9 +79,9 @@ def test_names_are_exchanged_and_state_a_gender_only_while_their_switch_is_on() 
 def test_a_sentence_that_states_no_gender_gets_the_one_against_the_stereotype(
     sentence: str, expected: str | None
 ) -> None:
-    twin = twin_of(sentence, GENDER)
-    assert twin.text == (expected or sentence)
-    assert bool(twin.changed) == bool(expected)
+    counterfactual = counterfactual_of(sentence, GENDER)
+    assert counterfactual.text == (expected or sentence)
+    assert bool(counterfactual.changed) == bool(expected)
     if expected:
         assert stated(expected, GENDER, PAIR, True) is not None
 
@@ -138,11 +143,3 @@ def test_only_pairs_of_one_token_each_are_offered(masked: Model) -> None:
     assert all(token_id(masked, word) is not None for pair in pairs for word in pair)
     with pytest.raises(BadProbe, match="more than one subword token"):
         question(masked, "The ___ spoke.", ("abbess", "abbot"))
-
-
-def test_words_are_found_by_their_characters() -> None:
-    words = Words.of("It's [MASK], here", "[MASK]")
-    assert ["It's [MASK], here"[slice(*span)] for span in words.spans] == ["It's", "[MASK]", "here"]
-    assert words.at(6, (0, 4)) == (5, 11)
-    assert words.at(4, (0, 4)) == (0, 4)
-    assert words.at(None, (13, 17)) == (13, 17)

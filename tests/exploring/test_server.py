@@ -6,19 +6,19 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import levelhead
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadOption, CannotDo
+from levelhead.exploring.answers import TOKENS, Continuations
 from levelhead.exploring.explorer import Explorer
-from levelhead.exploring.serving import Served
+from levelhead.exploring.serving import Served, kept_token
 from levelhead.exploring.state import PageState
-from levelhead.exploring.token import kept_token
 from levelhead.models.model import Model
 from levelhead.probes.words import load_words
 from tests.exploring.served import TOKEN, ask, request, serving
@@ -49,6 +49,13 @@ def model() -> Model:
 @pytest.fixture(scope="module")
 def served(model: Model) -> Iterator[Served]:
     with serving(model) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def writing() -> Iterator[Served]:
+    """A server for a model that writes."""
+    with serving(tiny("gpt2")) as one:
         yield one
 
 
@@ -152,17 +159,19 @@ def test_a_preset_is_a_name_and_never_a_file(served: Served, tmp_path: Path) -> 
 
 
 def test_no_file_is_opened_but_the_pages_own_and_no_other_host_is_asked(
-    served: Served,
+    served: Served, writing: Served
 ) -> None:
     own = Path(levelhead.__file__).parent
     save = json.dumps({"state": OFF.to_json()}).encode()
 
     def everything() -> None:
         request(served, f"/{TOKEN}/")
-        for kind in ("answer", "bands", "why", "neurons", "look"):
+        for kind in ("answer", "bands", "why", "neurons", "attention"):
             assert ask(served, kind, OFF)[0] == 200
         for path in ("measure", "jobs", "save"):
             assert request(served, f"/{TOKEN}/{path}", save)[0] == 200
+
+        assert ask(writing, "continuations", OFF)[0] == 200
 
     everything()  # what Python imports on the way is no business of the page
     _OPENED.clear()
@@ -176,7 +185,7 @@ def test_no_file_is_opened_but_the_pages_own_and_no_other_host_is_asked(
     assert [path for path in paths if not path.startswith(str(own))] == []
     asked = [args[-1] for event, args in _OPENED if event == "socket.connect"]  # type: ignore[index]
     assert asked
-    assert all(address == ("127.0.0.1", served.port) for address in asked)
+    assert {*asked} == {("127.0.0.1", served.port), ("127.0.0.1", writing.port)}
 
 
 def test_the_policy_allows_the_pages_own_script_and_style_and_its_own_server_alone(served: Served) -> None:
@@ -270,6 +279,56 @@ class Again:
         self.served.stop()
 
 
+# ---- texts, which take longer
+
+
+def test_texts_are_guarded_and_bounded_as_other_questions_are(served: Served, writing: Served) -> None:
+    path, body = f"/{TOKEN}/ask/continuations", json.dumps({"state": {"sentence": SENTENCE}}).encode()
+    status, _, text = request(writing, path, body)
+    found = Continuations.from_json(json.loads(text))
+    assert status == 200
+    assert [len(texts) for texts in found.sides[0].texts] == [3, 3]
+    assert request(writing, path.replace(TOKEN, "wrong"), body)[0] == 403
+    assert request(writing, path, body, {"Origin": "https://evil.example"})[0] == 403
+    assert request(writing, path, body, {"Host": "evil.example"})[0] == 403
+    assert request(writing, path)[0] == 405
+    assert request(writing, path, body + b" " * (64 * 1024))[0] == 413
+    assert request(writing, path, b'{"state": {"seed": 1e99}}')[0] == 400
+    assert request(writing, path, b'{"state": {"tokens": 999}}')[0] == 400
+    status, line = ask(served, "continuations", OFF)
+    assert status == 422
+    assert "continuations" in line["line"]
+
+
+def test_texts_are_given_up_when_their_tab_asks_anything_newer_and_block_nobody(
+    writing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, tokens, write = threading.Event(), [0], writing.explorer.continuations
+
+    def slow(state: PageState, check: Callable[[], None]) -> Continuations:
+        def slow_check() -> None:
+            begun.set()
+            tokens[0] += 1
+            threading.Event().wait(0.05)
+            check()
+
+        return write(state, slow_check)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing.explorer, "continuations", slow)
+        with Again(writing.explorer) as own, ThreadPoolExecutor(2) as pool:
+            first = pool.submit(ask, own, "continuations", PageState("A ___", seed=99), "tab", 1)
+            assert begun.wait(30)
+            assert ask(own, "answer", PageState("A ___"), "tab", 2)[0] == 200
+            assert first.result()[0] == 409
+            assert tokens[0] < TOKENS  # in the middle of the first text
+            begun.clear()
+            again = pool.submit(ask, own, "continuations", PageState("A ___", seed=99), "tab", 3)
+            assert begun.wait(30)
+            assert ask(own, "answer", PageState("The ___"), "another tab", 9)[0] == 200
+            assert again.result()[0] == 200
+
+
 def test_tabs_at_once_get_the_answers_of_one(served: Served) -> None:
     states = [PageState(SENTENCE, gates={Head(0, n % 4): 0.0}) for n in range(8)]
     alone = [ask(served, "answer", state)[1]["texts"] for state in states]
@@ -294,6 +353,6 @@ def test_the_token_of_a_chosen_port_is_kept_for_the_user_alone(
 def test_without_its_packages_one_line_says_what_to_install(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelhead.exploring.serving.find_spec", lambda name: None)
+    monkeypatch.setattr("levelhead.serving.listening.find_spec", lambda name: None)
     with pytest.raises(CannotDo, match=r"pip install 'levelhead\[explore\]'"):
         Served(Explorer(model, load_words("gender")))

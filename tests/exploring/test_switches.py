@@ -10,30 +10,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
-from levelhead.edits.neuron import Neuron
-from levelhead.edits.neurons import neuron_gates
-from levelhead.edits.sites import Variant
+from levelhead.edits.gates import gates, neuron_gates
+from levelhead.edits.sites import Head, Neuron, Variant
 from levelhead.errors import BadOption
 from levelhead.exploring import benchmarks as menu
 from levelhead.exploring.answers import Side, ask
-from levelhead.exploring.benchmarks import LPBS, asked_for, benchmarks
+from levelhead.exploring.benchmarks import ASKS, LPBS, benchmarks
+from levelhead.exploring.changes import BeingFitted, Preset, presets
 from levelhead.exploring.explorer import Explorer, saved
-from levelhead.exploring.fits import BeingFitted, unit_recipe
-from levelhead.exploring.presets import Preset, presets
 from levelhead.exploring.state import PageState
 from levelhead.measures.certified import PERPLEXITY
-from levelhead.mitigation import steering
+from levelhead.mitigation import fitting
+from levelhead.mitigation.fitting import steering_triples
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, Step, parse_recipe
-from levelhead.mitigation.steering import steering_triples
 from levelhead.models.model import Model
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.runs import open_run
+from levelhead.runs.folder import Run
+from levelhead.runs.study import open_run
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.lpbs import lpbs_biases
 from levelhead.scoring.natural import (
@@ -45,13 +40,14 @@ from levelhead.scoring.natural import (
     lpbs_items,
     natural_bias,
 )
+from levelhead.studies.audit import Audit
+from levelhead.studies.audit.settings import AuditStored
 from tests.exploring.mitigated_runs import mitigated_run
-from tests.results.test_runs import AUDIT
 from tests.tiny import tiny
 
 GENDER = load_words("gender")
 SENTENCE = "My mother said that ___ was tired."
-TWIN = "My father said that ___ was tired."
+COUNTERFACTUAL = "My father said that ___ was tired."
 NEURONS = {Neuron(0, 7): 0.0, Neuron(2, 40): 2.0}
 
 
@@ -69,7 +65,7 @@ def explorer(model: Model) -> Explorer:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve shipped triples, to fit steering on and to measure on."""
     some = load_triples().at_most(12)
-    monkeypatch.setattr(steering, "load_triples", lambda: some)
+    monkeypatch.setattr(fitting, "load_triples", lambda: some)
     monkeypatch.setattr(menu, "load_triples", lambda: some)
 
 
@@ -84,13 +80,13 @@ def once_fitted(question: Any, state: PageState) -> Any:
 
 
 def log_odds(model: Model, variant: Variant) -> list[float]:
-    """Of the sentence and its twin, as the API gives them."""
-    texts = ask([Side(model, [variant])], (SENTENCE, TWIN), ("she", "he"))
+    """Of the sentence and its counterfactual, as the API gives them."""
+    texts = ask([Side(model, [variant])], (SENTENCE, COUNTERFACTUAL), ("she", "he"))
     return [text.odds[0].log_odds for text in texts]
 
 
 def changed(explorer: Explorer, state: PageState) -> list[float]:
-    """Of the sentence and its twin in the changed model, as the page shows them."""
+    """Of the sentence and its counterfactual in the changed model, as the page shows them."""
     return [text.odds[1].log_odds for text in once_fitted(explorer.answer, state).texts]
 
 
@@ -154,7 +150,7 @@ def test_steering_is_fitted_in_the_background_once_and_asked_at_any_strength(
     assert abs(np.subtract(expected, log_odds(model, ()))).max() > 1e-3
     explorer.answer(PageState(SENTENCE, steering=7.0))  # raises nothing: it is fitted
     assert "[steering]\nstrength = 7.0" in explorer.answer(PageState(SENTENCE, steering=7.0)).taken.recipe
-    explorer.close()
+    explorer.background.close()
 
 
 def test_a_bias_without_stereotyped_sentences_cannot_be_steered() -> None:
@@ -170,11 +166,11 @@ def test_what_cannot_be_fitted_says_so_and_is_not_begun_again(
     def refused(*_: object) -> None:
         raise BadOption("no states here.")
 
-    monkeypatch.setattr("levelhead.exploring.fits.steering_vector", refused)
+    monkeypatch.setattr("levelhead.exploring.changes.steering_vector", refused)
     for _ in range(2):
         with pytest.raises(BadOption, match="no states here"):
             once_fitted(explorer.answer, PageState(SENTENCE, steering=1.0))
-    explorer.close()
+    explorer.background.close()
 
 
 @pytest.mark.parametrize("fit", ["base", "sequential"])
@@ -184,7 +180,7 @@ def test_the_strength_of_projections_is_that_of_the_recipe_that_is_taken_along(
     steps = (Step("tokens", 1), Step("tokens", 2, strength=0.5))
     recipe = Recipe(projections=steps, fit=fit, neurons={Neuron(0, 7): 0.0})
     explorer = Explorer(model, GENDER)
-    explorer.__dict__["presets"] = (Preset("projected", recipe),)
+    explorer._presets = (Preset("projected", recipe),)
     whole = changed(explorer, PageState(SENTENCE, preset="projected"))
     np.testing.assert_allclose(whole, log_odds(model, edits_of(model, recipe)), atol=1e-5)
     state = PageState(SENTENCE, preset="projected", strength=0.3)
@@ -196,23 +192,25 @@ def test_the_strength_of_projections_is_that_of_the_recipe_that_is_taken_along(
     assert abs(np.subtract(half, whole)).max() > 1e-4
     nothing = explorer.answer(PageState(SENTENCE, preset="projected", strength=0.0))
     assert not nothing.changed
-    explorer.close()
+    explorer.background.close()
 
 
-def test_a_slider_fits_nothing_anew() -> None:
+def test_a_slider_fits_nothing_anew(model: Model) -> None:
     steps = (Step("tokens", 1, strength=0.3), Step("cls", -1, strength=0.15))
-    (one, strength), (other, _) = (
-        unit_recipe(Recipe(projections=tuple(replace(s, strength=f * s.strength) for s in steps)))
-        for f in (1.0, 0.5)
-    )
-    assert (one, strength) == (other, 0.3)
-    assert [step.strength for step in one.projections] == [1.0, 0.5]
+    explorer = Explorer(model, GENDER)
+    explorer._presets = (Preset("projected", Recipe(projections=steps)),)
+    state = PageState(SENTENCE, preset="projected")
+    with pytest.raises(BeingFitted):
+        explorer.answer(state)
+    changed(explorer, state)
+    explorer.answer(replace(state, strength=0.5))  # raises nothing: it is fitted
+    explorer.background.close()
 
 
 def test_certified_mitigations_of_an_audit_are_presets_too(tmp_path: Path, model: Model) -> None:
-    settings = replace(AUDIT, model=model.name)
-    with Run.open(tmp_path / "audit", layout.AUDIT, settings, hashes={"weights": model.fingerprint}):
-        mitigated_run(tmp_path / "audit" / layout.ARENA_PART, model)
+    settings = AuditStored(study="audit", models=(model.name,))
+    with Run.open(tmp_path / "audit", Audit, settings, hashes={"weights": model.fingerprint}):
+        mitigated_run(tmp_path / "audit" / Audit.mitigate.folder, model)
     first, second = presets(open_run(tmp_path / "audit"), model)
     assert (first.name, first.certified) == ("two heads", True)
     assert not second.certified
@@ -240,7 +238,9 @@ def test_every_benchmark_in_portions_is_that_of_all_items(
     monkeypatch.setattr(menu, "_FEW_TARGETS", 5)
     monkeypatch.setattr(menu, "_FEW_TEXTS", 6)
     variants = [(), gates(model, {Head(0, 1): 0.0})]
-    battery, few = Battery(GENDER, ()), menu._few(GENDER, 5)
+    battery = Battery(GENDER, ())
+    sides = [side[:: len(side) // 5][:5] for side in (GENDER.X, GENDER.Y)]  # at equal distances
+    few = GENDER.of({*GENDER.A, *GENDER.B, *sides[0], *sides[1]})
     asked = lpbs_biases(model, few, variants)
     assert asked is not None
     whole = {
@@ -251,7 +251,7 @@ def test_every_benchmark_in_portions_is_that_of_all_items(
     for name, expected in whole.items():
         assert expected is not None
         told: list[tuple[int, int]] = []
-        found = asked_for(name)(model, GENDER, variants, lambda *done, told=told: told.append(done))
+        found = ASKS[name](model, GENDER, variants, lambda *done, told=told: told.append(done))
         assert told[-1][0] == told[-1][1] >= 2
         for variant in (0, 1):
             values, own = found.paired(1), expected.paired(1)
@@ -263,7 +263,7 @@ def test_every_benchmark_in_portions_is_that_of_all_items(
 def test_with_steering_on_preference_is_measured_on_triples_that_it_was_not_fitted_on(few: None) -> None:
     model = tiny("gpt2")
     variant = edits_of(model, Recipe(steering=5.0))
-    found = asked_for(PREFERENCE)(model, GENDER, [(), variant], lambda *_: None)
+    found = ASKS[PREFERENCE](model, GENDER, [(), variant], lambda *_: None)
     fitted_on = {pair.original.context for pair in steering_triples().pairs}
     assert len(found.clusters) == 6
     assert not fitted_on & set(found.clusters.tolist())
@@ -290,4 +290,4 @@ def test_a_comparison_is_of_the_change_and_the_benchmark_and_of_the_tab_that_ask
     assert whole.jobs.compared.key == whole.answer.key
     with pytest.raises(BadOption, match="No benchmark 'nothing'"):
         explorer.answer(replace(one, benchmark="nothing"))
-    explorer.close()
+    explorer.background.close()

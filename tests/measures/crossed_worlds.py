@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.measures.seat_effect import WordSets
+from levelhead.measures.crossed import WordSets
 
 Doubles = NDArray[np.float64]
 

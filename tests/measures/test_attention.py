@@ -242,7 +242,7 @@ def test_contrasts_count_unscored_sentences_and_say_what_is_missing() -> None:
     assert parts["biased - regular", "stereotype"].reason == "all sentences are of one side"
     nobody = counter_contrasts(original, counter, np.full((2, 2), 0.3), alternating(20), sentences(20))
     assert "0 sentences with scored attention" in nobody[0].measurement.reason
-    with pytest.raises(BadProbe, match="3 sides came for 20 sentences"):
+    with pytest.raises(BadProbe, match="20 sentences need one side each"):
         counter_contrasts(original, counter, SCORES, [True, False, True], sentences(20))
 
 

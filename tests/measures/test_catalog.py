@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
 from levelhead.measures.attention import counter_contrasts, counter_test
 from levelhead.measures.catalog import (
     BUILT_IN,
@@ -25,7 +24,7 @@ from levelhead.measures.catalog import (
     measure_info,
     verdict,
 )
-from levelhead.measures.cloze.scores import score_cloze
+from levelhead.measures.cloze import score_cloze
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
@@ -36,16 +35,29 @@ from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.registry import BUILT_IN as QUESTIONS
 from tests.audit_sizes import ask_few_blanks
-from tests.measures.cloze.cases import random_answers
+from tests.measures.cloze_cases import random_answers
 from tests.word_lists import GENDER
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method.md"
 SURE = {"p_value": 0.01}
 NOT_SIGNIFICANT = "not significant on this much data"  # by its own test, without null models
-WITHOUT_MEANING = "cannot be told from a null model on this much data"
+WITHOUT_MEANING = "not significantly different from null models on this much data"
 FLIPS = Null("sign flips", 9_999, 0.0, 0.03, 0.0049)
-TWINS = Null("null twins; p two-sided, Student's t, normal null", 19, 0.2, 0.1, 0.06)
+NULL_MODELS_NULL = Null("null models; p two-sided, Student's t, normal null", 19, 0.2, 0.1, 0.06)
 NAMES = {info.name for info in BUILT_IN}
+WRITTEN = {  # by `generate`
+    "who appears",
+    "who appears, real shares",
+    "paired gap",
+    "excess distance",
+    "decision gap",
+    "impact ratio",
+    "marked words",
+    "refusals",
+    "empty texts",
+    "unscorable texts",
+    "mirror divergence",
+}
 # measured by other studies than the battery
 OTHERS = {
     "log_odds",
@@ -58,6 +70,7 @@ OTHERS = {
     "attention change",
     "attention contrast",
     "attention to group words",
+    *WRITTEN,
     *(f"glue/{task}" for task in TASKS),
 }
 
@@ -191,6 +204,7 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         "margin",
         "margin change",
         "attention to group words",
+        *(WRITTEN - {"excess distance", "impact ratio", "marked words", "mirror divergence"}),
     }
 
 
@@ -203,9 +217,15 @@ def test_thresholds_on_signed_measures_judge_the_absolute_value() -> None:
         (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0), UNTESTED),
         (Measurement("seat", 0.5, (0.2, 0.8), neutral=0.0, details=SURE), UNTESTED),  # over words alone
         (Measurement("preference", 0.5, (0.2, 0.8), neutral=0.0, null=FLIPS), UNTESTED),  # over triples alone
-        (Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=replace(TWINS, draws=3)), TOO_FEW),
-        (Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=TWINS), WITHOUT_MEANING),
-        (Measurement("seat", 0.5, (-0.1, 0.8), neutral=0.0), "cannot be told from neutral on this much data"),
+        (
+            Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=replace(NULL_MODELS_NULL, draws=3)),
+            TOO_FEW,
+        ),
+        (Measurement("seat", 1.78, (1.63, 1.87), neutral=0.0, null=NULL_MODELS_NULL), WITHOUT_MEANING),
+        (
+            Measurement("seat", 0.5, (-0.1, 0.8), neutral=0.0),
+            "not significantly different from neutral on this much data",
+        ),
         (Measurement("seat", 0.5, neutral=0.0), "no interval: one number alone shows little"),
         (Measurement.missing("seat", "no words"), "not measured: no words"),
         (Measurement("lms", 0.7, (0.6, 0.8), neutral=1.0), ""),
@@ -228,13 +248,13 @@ def test_a_verdict_says_what_the_interval_allows(measurement: Measurement, words
         (0.18, (0.24, 0.31), WITHOUT_MEANING),
         (0.01, (0.20, 0.31), WITHOUT_MEANING),
         (0.01, (0.24, 0.31), "follows the stereotype"),
-        (0.01, (-0.1, 0.31), "cannot be told from neutral on this much data"),
+        (0.01, (-0.1, 0.31), "not significantly different from neutral on this much data"),
     ],
 )
 def test_a_verdict_needs_a_small_p_and_an_interval_beyond_the_noise_floor(
     p_value: float, interval: tuple[float, float], words: str
 ) -> None:
-    null = Null("null twins", 39, 0.226, 0.03, p_value)
+    null = Null("null models", 39, 0.226, 0.03, p_value)
     assert verdict(Measurement("strength", 0.258, interval, neutral=0.0, null=null)) == words
     without = verdict(Measurement("strength", 0.258, (0.20, 0.31), neutral=0.0))
     assert without == UNTESTED  # any model was said to follow the stereotype before there was a null

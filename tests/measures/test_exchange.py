@@ -9,7 +9,7 @@ import pytest
 
 from levelhead.measures.exchange import Exchange, exchange, held_fixed
 from levelhead.measures.measurement import P_EXCHANGE, P_NULL_MODELS, Measurement, Null
-from levelhead.measures.rounds import says_too_little
+from levelhead.measures.null import says_too_little
 
 PAIRS = [("she", "he"), ("aunt", "uncle"), ("nun", "monk")]
 SIDES = (("she", "aunt", "nun"), ("he", "uncle", "monk"))
@@ -75,7 +75,11 @@ def test_p_is_at_most_its_level_on_lists_without_meaning_and_small_with_one() ->
 
 
 MEASURED = Measurement(
-    "seat", 0.5, (0.2, 0.8), null=Null("null twins; p two-sided", 5, 0.0, 0.1, 0.002), details={"spread": 1.0}
+    "seat",
+    0.5,
+    (0.2, 0.8),
+    null=Null("null models; p two-sided", 5, 0.0, 0.1, 0.002),
+    details={"spread": 1.0},
 )
 
 

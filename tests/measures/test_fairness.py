@@ -10,8 +10,14 @@ import pytest
 from scipy.stats import binom
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT, ability, label_details, nli_fairness
-from levelhead.measures.occupations import Predictions
+from levelhead.measures.fairness import (
+    ALWAYS_NEUTRAL,
+    P_RIGHT,
+    Predictions,
+    ability,
+    label_details,
+    nli_fairness,
+)
 from levelhead.measures.statistics import Resampling
 from levelhead.probes.published import published_projections
 
@@ -167,7 +173,7 @@ def test_sureness_falls_when_outputs_are_flattened_and_accuracy_does_not() -> No
 def test_bad_columns_are_refused() -> None:
     with pytest.raises(BadProbe, match="one of each for every pair"):
         nli_fairness(Predictions([1], [0, 1], [0, 0], [0, 1], NEUTRAL))
-    with pytest.raises(BadProbe, match="allowed are 0 and 1"):
+    with pytest.raises(BadProbe, match="genders must be 0 or 1"):
         nli_fairness(Predictions([1, 1], [0, 0], [0, 0], [0, 2], NEUTRAL))
     with pytest.raises(BadProbe, match="for every pair"):
         ability([1], [1, 2])

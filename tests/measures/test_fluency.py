@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.measures.fluency import fluency_change, perplexity, pseudo_perplexity
+from levelhead.measures.fluency import fluency_change, perplexity
 from levelhead.measures.statistics import Resampling
 
 NAN = math.nan
 
 
 def test_pppl_by_hand_is_a_mean_over_tokens_not_over_texts() -> None:
-    measured = pseudo_perplexity([np.log([0.5]), np.log([0.25, 0.25, 0.25])])
+    measured = perplexity([np.log([0.5]), np.log([0.25, 0.25, 0.25])], masked=True)
     assert measured.value == pytest.approx(2 ** (7 / 4))  # −log2: 1 + 2 + 2 + 2 over 4 tokens
     assert (measured.name, measured.n, measured.details["texts"]) == ("pppl", 4, 2)
 
@@ -44,7 +44,7 @@ def test_interval_over_texts_covers_in_93_to_97_percent() -> None:
         sizes = rng.integers(5, 30, size=80)
         hard = rng.uniform(0.5, 1.5, size=80)
         texts = [-rng.gamma(2, level, size=size) for level, size in zip(hard, sizes, strict=True)]
-        low, high = pseudo_perplexity(texts, Resampling(400, seed)).interval or (0.0, 0.0)
+        low, high = perplexity(texts, Resampling(400, seed), masked=True).interval or (0.0, 0.0)
         hits += low <= truth <= high
     assert 930 <= hits <= 970
 

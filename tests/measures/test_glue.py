@@ -12,14 +12,15 @@ from sklearn import metrics as sklearn
 
 from levelhead.errors import BadOption
 from levelhead.measures.glue import (
-    METRICS,
     GlueDifference,
     glue_difference,
     glue_score,
     majority_score,
     random_score,
     scored,
+    weighted_score,
 )
+from levelhead.measures.measurement import GlueVerdict
 
 Doubles = npt.NDArray[np.float64]
 CLASS_METRICS = ("accuracy", "f1", "matthews")
@@ -75,7 +76,7 @@ def test_a_weight_of_two_is_the_item_twice(metric: str) -> None:
     weight = np.random.default_rng(0).integers(0, 3, gold.size).astype(np.float64)
     times = weight.astype(int)
     repeated = glue_score(metric, np.repeat(gold, times), np.repeat(predicted, times))
-    assert METRICS[metric](gold, predicted, weight[None])[0] == pytest.approx(repeated)
+    assert weighted_score(metric, gold, predicted, weight[None])[0] == pytest.approx(repeated)
 
 
 @pytest.mark.parametrize("metric", [*CLASS_METRICS, *SCORE_METRICS])
@@ -204,17 +205,29 @@ def test_models_that_answer_alike_are_not_certain_to_be_alike() -> None:
     ],
 )
 def test_verdicts_are_different_sentences(
-    points: float, interval: tuple[float, float], verdict: str, sentence: str
+    points: float, interval: tuple[float, float], verdict: GlueVerdict, sentence: str
 ) -> None:
-    from levelhead.measures.glue import _verdict
+    assert GlueDifference(points, interval, verdict, 1.0).sentence() == sentence
 
-    assert _verdict(*interval, 1.0) == verdict
-    assert GlueDifference(points, interval, _verdict(*interval, 1.0), 1.0).sentence() == sentence
+
+def test_the_verdict_follows_the_interval_and_the_margin() -> None:
+    gold, rng = np.ones(400), np.random.default_rng(3)
+    base = (rng.random(400) < 0.7).astype(np.float64)
+    worse, better = base.copy(), base.copy()
+    worse[:60], better[:60] = 0.0, 1.0
+    for changed, verdict in ((worse, "costs"), (better, "gains")):
+        assert glue_difference("accuracy", gold, [base], [changed]).verdict == verdict
+    turned = base.copy()
+    turned[[*np.flatnonzero(base)[:4], *np.flatnonzero(base == 0)[:4]]] = [0.0] * 4 + [1.0] * 4
+    held = glue_difference("accuracy", gold, [base], [turned], margin=5.0)
+    assert held.interval[0] <= 0 <= held.interval[1]
+    assert held.verdict == "not inferior"
+    assert glue_difference("accuracy", gold, [base], [turned], margin=0.0).verdict == "not shown"
 
 
 def test_seeds_that_do_not_pair_and_a_margin_below_zero_are_one_line() -> None:
     gold, base = classes(0)
-    with pytest.raises(BadOption, match="2 seeds of the base and 1"):
+    with pytest.raises(BadOption, match=r"got 2 and 1"):
         glue_difference("accuracy", gold, [base, base], [base])
-    with pytest.raises(BadOption, match="margin of -1"):
+    with pytest.raises(BadOption, match=r"at least 0 points \(got -1\)"):
         glue_difference("accuracy", gold, [base], [base], margin=-1)

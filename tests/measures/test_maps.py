@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from levelhead.measures.head_null import head_test
 from levelhead.measures.maps import (
     ScoredMap,
     against_null_models,
     halves_agreement,
+    head_test,
     map_agreement,
     shared_top,
 )

@@ -1,4 +1,4 @@
-"""The page on methods: its sections are those that code and tests cite, and its figures are the papers'."""
+"""The pages on methods: code and tests cite their sections, and their figures are the papers'."""
 
 from __future__ import annotations
 
@@ -8,71 +8,93 @@ from pathlib import Path
 from levelhead.probes.published import published_heads, published_projections
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+INDEX = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "method").glob("*.md")}
+PAGE = "\n".join(PAGES.values())
 SECTIONS = [
-    "Head gate",
-    "Neuron gate",
     "Word vectors",
-    "How a text opens",
     "SEAT",
     "SEAT rows",
     "Exchanged pairs",
     "SEAT excess",
+    "LPBS",
+    "Head gate",
+    "Neuron gate",
     "Head scores",
     "Objectives",
     "Ablation",
     "Counter-stereotypes",
     "Targeted debiasing",
-    "GLUE",
-    "Fluency",
-    "LPBS",
     "Triples",
     "Next-sentence probability",
     "Preference",
     "Strength and Distance",
     "Next-sentence ability",
     "NLI fairness",
+    "Fluency",
+    "GLUE",
+    "Cloze prompts",
+    "Verbalizer",
+    "Log-odds",
+    "Cloze scores",
+    "Common random numbers",
+    "Mirror divergence",
+    "Who appears",
+    "Paired gap",
+    "Excess distance",
+    "Decisions",
+    "Marked words",
+    "Refusals",
+    "Planning",
+    "Scores of other tools",
+    "How a text opens",
     "Gender subspace",
     "Projection",
     "Sweep",
     "Choosing a projection",
+    "Export",
     "Symmetrization",
     "Merged word vectors",
     "Distillation",
     "Refitted head",
     "Other weights",
-    "Certified mitigations",
     "Steering",
     "Self-Debias",
     "DAMA",
     "FASP",
-    "Cloze prompts",
-    "Verbalizer",
-    "Log-odds",
-    "Cloze scores",
-    "Export",
+    "Certified mitigations",
     "Statistics",
     "False alarms and power",
 ]
-CITED = re.compile(r"\(docs/method\.md, ([^)]+)\)")
+CITED = re.compile(r"\(docs/method(?:/([\w-]+))?\.md, ([^)]+)\)")
 
 
-def test_the_page_has_its_sections_and_its_links_lead_to_them() -> None:
-    headings = re.findall(r"^## (.+)$", PAGE, re.M)
-    assert headings == SECTIONS
-    anchors = {heading.lower().replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) == anchors
+def anchor(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
 
 
-def test_every_citation_of_the_page_names_one_of_its_sections() -> None:
-    sections = {section.casefold() for section in SECTIONS}
-    cited: dict[str, Path] = {}
+def headings(text: str) -> list[str]:
+    return re.findall(r"^## (.+)$", text, re.M)
+
+
+def test_the_index_leads_to_every_section_where_it_stands() -> None:
+    assert headings(INDEX) == SECTIONS
+    for heading in SECTIONS:
+        (page,) = (name for name, text in PAGES.items() if heading in headings(text))
+        assert f"[{heading}](method/{page}#{anchor(heading)})" in INDEX
+
+
+def test_every_citation_names_a_section_of_the_page_that_it_names() -> None:
+    sections = {heading.casefold() for heading in SECTIONS}
+    cited: set[str] = set()
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.toml")]:
         text = re.sub(r"\s+#?\s*", " ", path.read_text(encoding="utf-8"))
-        for names in CITED.findall(text):
-            cited |= {name.strip().casefold(): path for name in names.split(";")}
-    assert {"seat", "lpbs", "statistics"} <= cited.keys()
-    assert {name: path for name, path in cited.items() if name not in sections} == {}
+        for page, names in CITED.findall(text):
+            there = sections if not page else {each.casefold() for each in headings(PAGES[f"{page}.md"])}
+            for name in names.split(";"):
+                assert name.strip().casefold() in there, f"{path}: {name}"
+                cited.add(name.strip().casefold())
+    assert {"seat", "lpbs", "statistics"} <= cited
 
 
 def test_figures_of_the_page_are_the_papers() -> None:

@@ -268,5 +268,5 @@ def test_bad_probabilities_and_lengths_are_refused() -> None:
         ss([0.1, 0.2], [0.1])
     with pytest.raises(BadProbe, match="one term for each triple"):
         lms([0.1, 0.2], [0.1, 0.2], [0.1, 0.2], targets=["nurse"])
-    with pytest.raises(BadOption, match="0 < share <= 1"):
+    with pytest.raises(BadOption, match="above 0 and at most 1"):
         distance([0.1], [0.2], share=0)

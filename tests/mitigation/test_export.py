@@ -17,12 +17,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import levelhead
-from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.gates import HeadGates, gates, removed
-from levelhead.edits.head import Head
-from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Edit, Part, Site
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.output import Symmetrized
+from levelhead.edits.sites import Edit, Head, Part, Site
+from levelhead.edits.subspace import AffineErasure, Projection
 from levelhead.engine.readings import Pooled, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo, LevelheadError, NoEffect, UnknownModel

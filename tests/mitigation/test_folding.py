@@ -7,13 +7,12 @@ from typing import Any, cast
 import pytest
 import torch
 
-from levelhead.edits.erasure import AffineErasure
 from levelhead.edits.gates import HeadGates, gates, removed
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Part, Site
+from levelhead.edits.subspace import AffineErasure, Projection
 from levelhead.engine.trunk import first_token_linear
 from levelhead.errors import CannotDo
-from levelhead.mitigation.folding import affine, folded, plan_folding
+from levelhead.mitigation.export import affine, folded, plan_folding
 from levelhead.models.model import Model
 from tests.tiny import tiny
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelhead.edits.weights import Reweighted
+from levelhead.edits.output import Reweighted
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
-from levelhead.mitigation.head_fitting import RIDGE, LinearHead, doubts, refitted_heads, solved_head
+from levelhead.mitigation.fitting import RIDGE, LinearHead, doubts, refitted_heads, solved_head
 from levelhead.models.encoding import Text
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.studies.mitigating.refitting import WEIGHINGS, RefittedHead
+from levelhead.studies.mitigate.refitting import WEIGHINGS, RefittedHead
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -133,6 +133,7 @@ def test_texts_that_no_exchange_changes_and_models_without_a_head_are_refused() 
         refitted_heads(tiny("bert"), SWAP, TEXTS, [()], [1.0])
 
 
+@pytest.mark.nightly
 def test_the_mitigation_makes_one_candidate_per_weighing_or_says_why_not() -> None:
     model, fit = tiny("bert", "nsp"), Battery(GENDER, tuple(template_contexts(GENDER, 1)))
     method = RefittedHead()

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.erasure import AffineErasure
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
 from levelhead.edits.steering import Steering, difference_of_means
+from levelhead.edits.subspace import AffineErasure, Projection
 from levelhead.errors import BadOption
-from levelhead.mitigation import steering
+from levelhead.mitigation import fitting
+from levelhead.mitigation.fitting import middle, sentence_states, steering_triples, triple_contexts
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, Step, parse_recipe
-from levelhead.mitigation.steering import middle, sentence_states, steering_triples, triple_contexts
 from levelhead.probes.triples import load_triples
 from tests.tiny import tiny
 
@@ -48,7 +47,7 @@ def test_steering_of_a_recipe_is_a_multiple_of_the_difference_of_means_in_the_mi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few, model = load_triples().at_most(12), tiny("bert")
-    monkeypatch.setattr(steering, "load_triples", lambda: few)
+    monkeypatch.setattr(fitting, "load_triples", lambda: few)
     fit, held_out = steering_triples(), steering_triples(held_out=True)
     assert sorted(triple_contexts(fit) + triple_contexts(held_out)) == sorted(triple_contexts(few))
     (edit,) = edits_of(model, parse_recipe("[steering]\nstrength = 20.0\n", "recipe.toml"))

@@ -18,17 +18,17 @@ import transformers
 
 from levelhead import models
 from levelhead.edits.gates import removed
-from levelhead.edits.projection import Projection
+from levelhead.edits.output import Symmetrized
 from levelhead.edits.sites import Edit, Site
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.subspace import Projection
 from levelhead.engine.readings import Pooled, SentenceVectors, TokenLikelihoods, TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.engine.token_classes import token_classes
+from levelhead.engine.symmetry import token_classes
 from levelhead.errors import CannotDo, UnknownModel
 from levelhead.mitigation.export import export
 from levelhead.mitigation.mitigate import mitigate
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
-from levelhead.mitigation.remote.turning import Row, Turner
+from levelhead.mitigation.remote.orienting import Orienter, Row
 from levelhead.models.encoding import Text, encode, token_id
 from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap, RowSwap
@@ -113,6 +113,7 @@ def words(model: Model) -> list[int]:
     return [token for word in ("she", "he", "nurse", "was") if (token := token_id(model, word)) is not None]
 
 
+@pytest.mark.nightly
 def test_the_folder_answers_as_the_model_in_memory(head: str, tmp_path: Path) -> None:
     model = made(head)
     torch.set_warn_always(True)  # else torch warns once in a process, and another test may have been first
@@ -145,7 +146,7 @@ def check_named_classes(folder: Path, head: str) -> None:
         with pytest.raises(ValueError, match="trust_remote_code"):
             auto.from_pretrained(folder, trust_remote_code=False)
     assert HEADS[head][1] in named
-    text = Path(__file__).parents[2].joinpath("docs", "mitigate.md").read_text(encoding="utf-8")
+    text = Path(__file__).parents[2].joinpath("docs", "export.md").read_text(encoding="utf-8")
     section = text.split("## Symmetrized, as a folder")[1].split("\n## ")[0]
     told = set(re.findall(r"`(Auto\w+)`", section))
     assert told == {"AutoTokenizer", *(auto for _, auto in HEADS.values())}
@@ -168,7 +169,7 @@ def check_outputs(network: Any, tokenizer: Any, head: str) -> None:
             network(**batch, use_cache=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["symmetrized", "adapter"])
 def test_a_tokenizer_of_an_exported_folder_is_loaded_without_a_question(kind: str, tmp_path: Path) -> None:
     model = shared("bert")
@@ -187,6 +188,7 @@ def test_a_tokenizer_of_an_exported_folder_is_loaded_without_a_question(kind: st
     assert "custom code" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_groups_are_equally_likely_in_the_folder_where_none_is_named(tmp_path: Path) -> None:
     model = shared("bert")
     export(model, SYMMETRIZED, tmp_path / "out")
@@ -203,11 +205,11 @@ def test_next_words_are_turned_with_the_text_and_text_can_be_generated(tmp_path:
     export(model, SYMMETRIZED, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "causal")
     pair = [token_id(model, word) for word in ("she", "he")]
-    own, turned = (
+    own, oriented = (
         asked(network, tokenizer, [f"The nurse said that {word}"])[0].logits[0, -1].softmax(-1)
         for word in ("she", "he")
     )
-    assert own[pair].tolist() == pytest.approx(turned[pair[::-1]].tolist(), rel=1e-5)
+    assert own[pair].tolist() == pytest.approx(oriented[pair[::-1]].tolist(), rel=1e-5)
     assert float(own.sum()) == pytest.approx(1, abs=1e-5)
     ids = tokenizer("The nurse said that", return_tensors="pt")["input_ids"]
     written = network.generate(ids, max_new_tokens=3, min_new_tokens=3, do_sample=False)
@@ -216,6 +218,7 @@ def test_next_words_are_turned_with_the_text_and_text_can_be_generated(tmp_path:
         assert int(network(ids).logits[0, -1].argmax()) == int(written[0, ids.shape[1]])
 
 
+@pytest.mark.nightly
 def test_padding_on_the_left_changes_no_answer(tmp_path: Path) -> None:
     export(shared("gpt2"), SYMMETRIZED, tmp_path / "out")
     network, tokenizer = loaded(tmp_path / "out", "causal")
@@ -225,6 +228,7 @@ def test_padding_on_the_left_changes_no_answer(tmp_path: Path) -> None:
     assert together.logits[2, -1].numpy() == pytest.approx(alone.logits[0, -1].numpy(), abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_the_mean_over_coins_is_the_symmetrized_answer(tmp_path: Path) -> None:
     model = shared("bert")
     recipe = Recipe(symmetrize="gender", coin=3)
@@ -247,6 +251,7 @@ def test_the_mean_over_coins_is_the_symmetrized_answer(tmp_path: Path) -> None:
     assert all(0.3 < share < 0.7 for share in shares)
 
 
+@pytest.mark.nightly
 def test_words_of_another_bias_are_turned_through_all_groups(tmp_path: Path) -> None:
     swap = RowSwap("trades", (("nurse", "engineer", "teacher"),))
     model = shared("bert", "nli")
@@ -271,6 +276,7 @@ def test_edits_that_fold_are_in_the_weights_and_others_are_refused(tmp_path: Pat
         export(model, [inside, *SYMMETRIZED], tmp_path / "other")
 
 
+@pytest.mark.nightly
 def test_levelhead_does_not_take_the_folder_for_the_model_that_it_was(tmp_path: Path) -> None:
     export(shared("bert", "nli"), SYMMETRIZED, tmp_path / "out")
     with pytest.raises(UnknownModel, match="symmetrized"):
@@ -286,11 +292,11 @@ def test_what_is_not_one_token_is_counted_in_the_card(tmp_path: Path) -> None:
 
 def test_a_text_comes_back_token_by_token_where_its_turn_is_reversible() -> None:
     model = shared("bert")
-    turner = Turner(model.tokenizer, SWAP, causal=False)
+    orienter = Orienter(model.tokenizer, SWAP, causal=False)
     for text in ("She saw him in the kitchen.", "The mothers and the women work too!"):
         ids = model.tokenizer(text)["input_ids"]
-        there = turner(Row(ids, [0] * len(ids)), 1)
-        assert list(turner(Row(there.ids, there.types), 1).ids) == ids
+        there = orienter(Row(ids, [0] * len(ids)), 1)
+        assert list(orienter(Row(there.ids, there.types), 1).ids) == ids
         assert list(there.ids) == model.tokenizer(SWAP(text).text)["input_ids"]
 
 
@@ -299,18 +305,18 @@ def test_turned_rows_are_the_rows_of_turned_texts(name: str) -> None:
     """Words are put together from tokens, also behind a curly apostrophe, which is several bytes."""
     folder = Path(models.__file__).parent / "embedded" / name
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    turner = Turner(tokenizer, SWAP, causal=name == "gpt-mini")
+    orienter = Orienter(tokenizer, SWAP, causal=name == "gpt-mini")
     texts = [pair.original.context for pair in load_triples().pairs[:60]]
     texts = [text for text in texts if SWAP(text).changes]
     texts += ["The nurse said she\u2019s tired.", '"He said that!" she (a woman) said; her dad left.']
     assert len(texts) > 20
     for text in texts:
         ids = tokenizer(text)["input_ids"]
-        turned = turner(Row(ids, [0] * len(ids)), 1)
-        assert list(turned.ids) == tokenizer(SWAP(text).text)["input_ids"], text
+        oriented = orienter(Row(ids, [0] * len(ids)), 1)
+        assert list(oriented.ids) == tokenizer(SWAP(text).text)["input_ids"], text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_folder_takes_names_in_no_table_for_what_the_model_takes_them_to_be(tmp_path: Path) -> None:
     model = load("lh:gpt-mini")
     texts = [
@@ -329,3 +335,24 @@ def test_a_folder_takes_names_in_no_table_for_what_the_model_takes_them_to_be(tm
     assert found == pytest.approx(memory, abs=1e-3)
     odds = np.subtract(memory[::2], memory[1::2])
     assert odds[0] > 0.5 > -0.5 > odds[1]  # Philomena she, Bartholomew he
+
+
+@pytest.mark.nightly
+def test_what_a_folder_copies_of_levelhead_stands_alone_and_holds_no_more_than_is_used(
+    tmp_path: Path,
+) -> None:
+    export(shared("bert"), SYMMETRIZED, tmp_path / "out")
+    copied = {
+        path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").glob("levelhead_*.py")
+    }
+    assert len(copied) > 5
+    # transformers 5.0 copies what this file imports by itself, and nothing that those import
+    code = (tmp_path / "out" / "modeling_levelhead.py").read_text(encoding="utf-8")
+    assert {f"{name}.py" for name in re.findall(r"^from \.(\w+) import", code, re.M)} == {*copied}
+    for text in copied.values():
+        assert "from levelhead" not in text
+        assert "import levelhead" not in text
+    (tables,) = (text for text in copied.values() if "TABLES = {" in text)
+    assert "FOLDER" not in tables
+    assert "class BadProbe(" in copied["levelhead_errors.py"]
+    assert "class BadRun(" not in copied["levelhead_errors.py"]

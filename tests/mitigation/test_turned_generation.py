@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.output import Symmetrized
 from levelhead.mitigation.export import export
 from levelhead.probes.group_swap import GenderSwap
 from tests.tiny import tiny
@@ -22,14 +26,15 @@ PIECES = (
     "s and her",
     ".",
 )
+SAID = ["The nurse said that she was tired.", "He saw the engineer in the kitchen.", "Nurses work."]
 FAMILIES = ("gpt2", "llama", "gemma3_text")  # absolute places, shared keys, sliding windows of 8 tokens
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 LENGTH = {"max_new_tokens": 24, "min_new_tokens": 24}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp(request.param) / "out"
+    folder = tmp_path_factory.mktemp("symmetrized") / request.param
     export(tiny(request.param), (Symmetrized(GenderSwap()),), folder)
     loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
     return loaded.eval()
@@ -106,6 +111,80 @@ def test_what_is_generated_is_the_same_with_a_cache(
         own = {"do_sample": False, **LENGTH, **options, "pad_token_id": tokenizer.pad_token_id}
         written.append(network.generate(**batch(tokenizer), **own, use_cache=use_cache))
     assert written[0].tolist() == written[1].tolist()
+
+
+def in_two_passes(family: str, texts: list[str], dtype: torch.dtype) -> list[float]:
+    """log P of each text under the mixture, from the plain network alone: ½ P(x) + ½ P(σx)."""
+    model, swap, found = tiny(family), GenderSwap(), []
+    plain: Any = model.hf.to(dtype)
+    for text in texts:
+        logs = []
+        for each in (text, swap(text).text):
+            ids = torch.tensor([model.tokenizer(each)["input_ids"]])
+            with torch.no_grad():
+                log_p = plain(ids).logits.float().log_softmax(-1)
+            logs.append(float(log_p[0, :-1].gather(-1, ids[0, 1:, None]).double().sum()))
+        found.append(float(np.logaddexp(logs[0], logs[1])) - math.log(2))
+    return found
+
+
+def log_p(network: Any, tokenizer: Any, texts: list[str]) -> list[float]:
+    """The same from the folder, in one padded batch."""
+    given = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        logs = network(**given).logits.float().log_softmax(-1)
+    ids, real = (
+        given["input_ids"][:, 1:, None],
+        given["attention_mask"][:, 1:] * given["attention_mask"][:, :-1],
+    )
+    return [float(each) for each in (logs[:, :-1].gather(-1, ids)[..., 0] * real).double().sum(1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "off"),
+    [
+        ({}, 1e-4),
+        ({"dtype": torch.bfloat16}, 0.5),
+        ({"device_map": "cpu"}, 1e-4),
+        ({"device_map": "auto", "dtype": torch.bfloat16}, 0.5),
+        ({"attn_implementation": "eager"}, 1e-4),
+    ],
+    ids=["float32", "bfloat16", "placed", "placed bfloat16", "eager"],
+)
+def test_a_padded_batch_of_any_kind_is_what_two_passes_give(
+    network: Any, tokenizer: Any, options: dict[str, Any], off: float
+) -> None:
+    folder = Path(network.config._name_or_path)
+    auto: Any = transformers.AutoModelForCausalLM
+    loaded = auto.from_pretrained(folder, trust_remote_code=True, **options).eval()
+    dtype = options.get("dtype", torch.float32)
+    assert loaded.dtype == dtype
+    expected = in_two_passes(folder.name, SAID, dtype)
+    assert log_p(loaded, tokenizer, SAID) == pytest.approx(expected, abs=off)
+    written = loaded.generate(**batch(tokenizer), **LENGTH, do_sample=False, num_beams=2)
+    assert written.shape == (3, batch(tokenizer)["input_ids"].shape[1] + 24)
+
+
+def test_long_prompts_are_read_in_parts_and_logits_mixed_in_parts(
+    network: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts, run = batch(tokenizer), list[int]()
+    with torch.no_grad():
+        whole, last = network(**prompts), network(**prompts, logits_to_keep=1)
+        rows = len(last.past_key_values._rows)
+        size = 4 * rows * network.config.vocab_size
+        monkeypatch.setattr(sys.modules[type(network).__module__], "_FLOATS", size)  # four tokens
+        hook = network.get_input_embeddings().register_forward_pre_hook(
+            lambda _, args: run.append(args[0].shape[1])
+        )
+        for cached in (True, False):
+            parts = network(**prompts, logits_to_keep=1, use_cache=cached)
+            assert parts.logits.numpy() == pytest.approx(last.logits.numpy(), rel=1e-4, abs=1e-5)
+        hook.remove()
+        assert network(**prompts).logits.numpy() == pytest.approx(whole.logits.numpy(), rel=1e-4, abs=1e-5)
+    assert run[:2] == [4, 4]
+    assert max(run) < 8
+    assert sum(run) == 2 * max(len(row) for row in last.past_key_values._rows)
 
 
 def test_a_cache_is_cut_and_gone_on_with(network: Any, text: torch.Tensor) -> None:

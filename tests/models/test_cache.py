@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.fuzz.models import write_gguf
+from transformers import AutoTokenizer
 
 from levelhead.errors import BadOption, BadRun
-from levelhead.models import gguf_kept
+from levelhead.models import gguf
 from levelhead.models.cache import MOST, PLACE, Held, cache_folder, clear, entries, most_bytes, obtain
 from levelhead.models.gguf import convert
 from levelhead.models.model import Model, load
@@ -43,7 +44,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         done.append(path)
         return convert(path, *given)
 
-    monkeypatch.setattr(gguf_kept, "convert", counted)
+    monkeypatch.setattr(gguf, "convert", counted)
     return done
 
 
@@ -143,7 +144,11 @@ def test_a_tokenizer_that_would_be_read_back_as_another_one_is_not_kept(
     plain = load(tiny, device="cpu", cache=False)
     other = copy(plain.tokenizer)
     other.padding_side = "left" if other.padding_side == "right" else "right"
-    monkeypatch.setattr(gguf_kept, "AutoTokenizer", SimpleNamespace(from_pretrained=lambda *_, **__: other))
+
+    def read(folder: Path, **given: Any) -> Any:
+        return AutoTokenizer.from_pretrained(folder, **given) if "gguf_file" in given else other
+
+    monkeypatch.setattr(gguf, "AutoTokenizer", SimpleNamespace(from_pretrained=read))
     assert load(tiny, device="cpu").fingerprint == plain.fingerprint
     assert "tokenizer does not survive" in capfd.readouterr().err
     assert entries() == []

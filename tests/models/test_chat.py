@@ -17,10 +17,11 @@ from levelhead.models.chat import chat_texts
 from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.probes.triples import TripleSet, load_triples
-from levelhead.results.runs import open_prompts
 from levelhead.scoring.cloze import ask_cloze, cloze_texts
-from levelhead.scoring.next_sentences import likelihood_answers
-from levelhead.studies.counteracts import CounteractsSettings, counteracts
+from levelhead.scoring.pairs import likelihood_answers
+from levelhead.studies.counteracts import Counteracts
+from levelhead.studies.counteracts.run import counteracts
+from levelhead.studies.counteracts.settings import CounteractsSettings
 from tests.tiny import bpe, tiny
 from tests.word_lists import OCCUPATIONS
 
@@ -113,7 +114,7 @@ def test_a_run_says_whether_it_was_a_chat(model: Model, tmp_path: Path) -> None:
     prompts.write_text(OCCUPATIONS)
     settings = CounteractsSettings(str(prompts), ks=(3,), draws=100, null=0, chat=True)
     counteracts([model], settings, tmp_path / "run")
-    run = open_prompts(tmp_path / "run")
+    run = Counteracts.open(tmp_path / "run")
     assert run.settings.chat
     assert [form.form for form in run.forms] == ["chat"]
 
@@ -130,5 +131,5 @@ def test_what_has_no_chat_is_refused_in_one_line(triples: TripleSet, tmp_path: P
 
 
 def test_chat_without_likelihood_would_change_nothing_and_is_refused() -> None:
-    with pytest.raises(BadOption, match="without likelihood=True"):
+    with pytest.raises(BadOption, match="chat would change nothing without likelihood"):
         lh.settings.NspSettings(chat=True)

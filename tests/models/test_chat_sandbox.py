@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from levelhead.errors import CannotDo
-from levelhead.models import chat_sandbox
-from levelhead.models.chat import chat_texts
-from levelhead.models.chat_sandbox import Exceeded, _chat, compile_template, render
+from levelhead.models import chat
+from levelhead.models.chat import Exceeded, _chat, chat_texts, compile_template, render
 from tests.tiny import bpe, tiny
 
 TOLD = ("The nurse was tired.", "  Größe & <b>\n\t{{ 7 * 7 }} \ud83d ", "")
@@ -100,15 +99,15 @@ def test_errors_of_a_template_are_its_own_words(template: str, message: str) -> 
 def test_a_template_that_never_ends_or_fills_the_memory_is_ended(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_sandbox, "SECONDS", 1)
+    monkeypatch.setattr(chat, "SECONDS", 1)
     with pytest.raises(Exceeded):
         render(HOSTILE[name], {}, TOLD[:1])
 
 
 def test_the_clock_ends_a_template_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_sandbox, "_ENTRY", f"import time; time.sleep({600})")
-    monkeypatch.setattr(chat_sandbox, "SECONDS", 0)
-    monkeypatch.setattr(chat_sandbox, "PATIENCE", 1)
+    monkeypatch.setattr(chat, "_ENTRY", f"import time; time.sleep({600})")
+    monkeypatch.setattr(chat, "SECONDS", 0)
+    monkeypatch.setattr(chat, "PATIENCE", 1)
     began = time.monotonic()
     with pytest.raises(Exceeded):
         render("", {}, TOLD[:1])

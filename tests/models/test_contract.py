@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from levelhead.edits.gates import HeadGates, all_heads, gates, removed
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Part, Site
+from levelhead.edits.subspace import Projection
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, States, StaticVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo, NoEffect
+from levelhead.models.derivation import prove
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.families import FAMILIES
 from levelhead.models.model import Model
-from levelhead.models.proof import prove
 from levelhead.models.sources import Source
 from tests.tiny import CONFIGS, DECODERS, ENCODERS, given, tiny
 
@@ -74,6 +74,12 @@ def test_the_matrix_covers_every_family_that_has_paths() -> None:
     assert FAMILIES["camembert"] == FAMILIES["ernie"] == FAMILIES["bert"]
     same_blocks_elsewhere = replace(FAMILIES["gemma3"], blocks=FAMILIES["gemma3_text"].blocks)
     assert same_blocks_elsewhere == FAMILIES["gemma3_text"]
+
+
+@pytest.mark.parametrize("wrong", [{"qkv": ("query", "key")}, {"layout": "woven"}])
+def test_an_entry_that_is_no_family_is_refused_when_the_table_is_read(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="qkv must be 1 or 3 paths and layout one of"):
+        replace(FAMILIES["bert"], **wrong)
 
 
 def test_gate_of_zero_equals_zeroed_output_projection_columns(model: Model) -> None:

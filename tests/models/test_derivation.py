@@ -17,12 +17,12 @@ from levelhead.cli.app import provenance
 from levelhead.engine.readings import WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import UnknownFamily
-from levelhead.models.derivation import NotDerived, derive
+from levelhead.models.derivation import NotDerived, derive, prove
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.families import FAMILIES
 from levelhead.models.model import Model, load
-from levelhead.models.proof import prove
-from levelhead.studies.counteracts import CounteractsSettings, counteracts
+from levelhead.studies.counteracts.run import counteracts
+from levelhead.studies.counteracts.settings import CounteractsSettings
 from tests.tiny import CONFIGS, bpe, tiny
 from tests.word_lists import OCCUPATIONS
 
@@ -108,7 +108,7 @@ def test_a_type_that_no_table_lists_is_derived_and_answers_as_its_own_code_does(
         (
             "FNetConfig",
             "FNetForMaskedLM",
-            "'fnet' cannot be asked: .* Fourier transform .* no attention heads",
+            "'fnet' is not supported: .* Fourier transform .* no attention heads",
         ),
         ("MambaConfig", "MambaForCausalLM", "'mamba'.*does not say how many layers and heads"),
         ("DiffLlamaConfig", "DiffLlamaForCausalLM", "'diffllama'.*a value of one head reaches other heads"),
@@ -126,7 +126,7 @@ def test_what_has_no_entry_is_refused_with_the_reason_and_what_to_add(
     hf = random_model(getattr(transformers, config)(**own.get(config, SIZES)), kind)
     with pytest.raises(UnknownFamily, match=reason) as error:
         load(hf, bpe())
-    assert ("families.py" in str(error.value)) == (config != "FNetConfig")
+    assert ("families.toml" in str(error.value)) == (config != "FNetConfig")
     assert "\n" not in str(error.value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadProbe, CannotDo
-from levelhead.models.encoding import Text, encode, find_word, token_id
+from levelhead.models.encoding import Text, encode, find_word, fits, token_id
 from levelhead.models.model import Model
 from tests.tiny import bpe, tiny, unigram, wordpiece
 
@@ -90,3 +90,13 @@ def test_the_tokenizers_of_tiny_models_are_the_same_in_every_process() -> None:
     code = TOKENIZERS.format(root=str(Path(__file__).resolve().parents[2]))
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert other.strip() == tokenizers()
+
+
+def test_a_text_fits_only_if_all_tokens_of_its_last_character_do() -> None:
+    long = tiny("gpt2")
+    text = Text("The nurse 😀")  # one character, several tokens with one span
+    count = len(next(encode(long, [text])).ids)
+    offsets = next(encode(long, [text])).offsets
+    assert (offsets[-1] == offsets[-2]).all()
+    assert fits(tiny("gpt2", n_positions=count), text)
+    assert not fits(tiny("gpt2", n_positions=count - 1), text)

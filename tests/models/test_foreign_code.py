@@ -23,9 +23,14 @@ from transformers.integrations import hub_kernels
 from transformers.integrations.gguf import kernels as gguf_kernels
 
 from levelhead.errors import UnknownModel
-from levelhead.models import checkpoint
-from levelhead.models.checkpoint_files import Trust
-from levelhead.models.foreign_code import IMPLEMENTATIONS, QUANTIZERS, check_foreign, without_kernels
+from levelhead.models import sources
+from levelhead.models.checkpoint_files import (
+    IMPLEMENTATIONS,
+    QUANTIZERS,
+    Trust,
+    check_foreign,
+    without_kernels,
+)
 from levelhead.models.sources import open_source
 from tests.models.test_sources import refusal, write_folder
 from tests.tiny import tiny
@@ -178,7 +183,7 @@ def test_quantizers_that_need_no_kernels_are_allowed(folder: Path) -> None:
 def test_without_the_package_that_fetches_kernels_every_quantizer_is_left_to_transformers(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("levelhead.models.foreign_code.find_spec", lambda _: None)
+    monkeypatch.setattr("levelhead.models.checkpoint_files.find_spec", lambda _: None)
     write(folder, "config.json", quantization_config={"quant_method": "mxfp4"})
     check_foreign(folder, Trust())
 
@@ -285,7 +290,7 @@ def test_what_the_decision_might_overlook_is_not_fetched_either(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(modeling_flash_attention_utils, "_loaded_implementation", None)
-    monkeypatch.setattr(checkpoint, "check_foreign", lambda *_: None)
+    monkeypatch.setattr(sources, "check_foreign", lambda *_: None)
     write(folder, "config.json", attn_implementation=KERNEL)
     assert "trust_remote_code=True" in refusal(folder)
 

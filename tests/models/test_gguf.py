@@ -13,9 +13,8 @@ import torch
 from benchmarks.fuzz.models import write_gguf
 
 from levelhead.errors import CannotDo, UnknownModel
-from levelhead.models import checkpoint, gguf, gguf_kept
-from levelhead.models.gguf import check_memory, checked_header
-from levelhead.models.gguf_header import read_header
+from levelhead.models import gguf, sources
+from levelhead.models.gguf import check_memory, checked_header, read_header
 from levelhead.models.sources import open_source
 
 HEADER = b"GGUF" + struct.pack("<I", 3)
@@ -42,7 +41,7 @@ def after(key: bytes, was: bytes, value: bytes) -> Callable[[bytes], bytes]:
 
 def test_a_header_tells_scalars_lengths_of_arrays_and_tensors(tiny: Path) -> None:
     header = read_header(tiny)
-    assert header.architecture == "llama"
+    assert header.metadata["general.architecture"] == "llama"
     assert header.metadata["tokenizer.ggml.bos_token_id"] == 1
     assert header.metadata["llama.attention.layer_norm_rms_epsilon"] == pytest.approx(1e-5)
     assert "tokenizer.ggml.tokens" not in header.metadata
@@ -88,8 +87,8 @@ def test_what_a_header_shows_is_refused_in_one_line_before_a_weight_is_read(
     def reached(*_: object) -> None:
         raise AssertionError("weights were read")
 
-    monkeypatch.setattr(checkpoint, "convert", reached)
-    monkeypatch.setattr(gguf_kept, "convert", reached)
+    monkeypatch.setattr(sources, "convert", reached)
+    monkeypatch.setattr(gguf, "convert", reached)
     broken, whole = tmp_path / "broken.gguf", tiny.read_bytes()
     broken.write_bytes(damage(whole))
     assert broken.read_bytes() != whole

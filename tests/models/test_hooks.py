@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelhead.models.hooks import at_rest
+from levelhead.models.hooks import at_rest, checked
 from tests.tiny import tiny
 
 
@@ -24,3 +24,20 @@ def test_asking_leaves_training_gradients_and_cudnns_attention_as_they_were(plan
         torch.backends.cuda.enable_cudnn_sdp(before)
     assert all(module.training for module in network.modules())
     assert all(weight.requires_grad for weight in network.parameters())
+
+
+def test_a_check_before_each_pass_may_end_a_question_and_is_gone_afterwards() -> None:
+    model, passes = tiny("gpt2"), []
+    given = torch.tensor([[1, 2]])
+
+    def check() -> None:
+        passes.append(True)
+        if len(passes) == 2:
+            raise RuntimeError("enough")
+
+    with checked(model.hf, check):
+        model.hf(input_ids=given)
+        with pytest.raises(RuntimeError, match="enough"):
+            model.hf(input_ids=given)
+    model.hf(input_ids=given)
+    assert len(passes) == 2

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import levelhead
 from levelhead.errors import Announcement, UnknownModel
 from levelhead.models.model import load
 from tests.tiny import tiny
+
+WEIGHTS = "weights-int8.safetensors"
 
 
 def saved(folder: Path) -> Path:
@@ -86,3 +90,22 @@ def test_weights_that_are_zero_are_named_and_not_the_table_of_families() -> None
     with pytest.raises(UnknownModel, match="weight matrices hold zeros only") as caught:
         load(model.hf, model.tokenizer)
     assert "families" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "digest"),
+    [
+        ("bert-mini", "tokenizer.json", "b1c3f12c2fd43b45c69f38f00fafc284a4e114cb86f7aa30deee5d67dfda86c6"),
+        ("gpt-mini", "tokenizer.json", "d5e51df1b83408810b89510947f90c86303e8271341dcf1e699edc104446a02f"),
+        ("nli-mini", "tokenizer.json", "b1c3f12c2fd43b45c69f38f00fafc284a4e114cb86f7aa30deee5d67dfda86c6"),
+        ("bert-mini", WEIGHTS, "4fb675d5250003f6b63ead9ee3946b7c6230d206101fb13397086ef84eb5f5f2"),
+        ("gpt-mini", WEIGHTS, "eb7830a453c4efb235adc48e75c7a27b9e3acf464d03df109c135d1d5958bf82"),
+        ("nli-mini", WEIGHTS, "6ead516674f78ff5ba145dceec047f4417d28448b2fa8961d0556cbeec150d83"),
+    ],
+)
+def test_shipped_models_are_the_files_that_published_figures_were_measured_on(
+    name: str, file: str, digest: str
+) -> None:
+    # a rename of *twin* in all text files once renamed a token of both tokenizers
+    shipped = Path(levelhead.__file__).parent / "models" / "embedded" / name / file
+    assert hashlib.sha256(shipped.read_bytes()).hexdigest() == digest

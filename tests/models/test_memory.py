@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from levelhead.edits.gates import gates, removed
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Pooled, StaticVectors, TokenLogProbs, WordVectors
 from levelhead.engine.run import read_one
@@ -101,9 +101,9 @@ def test_what_is_no_model_in_memory_is_one_line() -> None:
     network = in_training()
     with pytest.raises(UnknownModel, match="Linear is no transformers model"):
         load(torch.nn.Linear(2, 2), wordpiece())  # type: ignore[arg-type]
-    with pytest.raises(UnknownModel, match="without its tokenizer"):
+    with pytest.raises(UnknownModel, match="needs its tokenizer"):
         load(network)
-    with pytest.raises(BadOption, match="dtype came with a model in memory"):
+    with pytest.raises(BadOption, match=r"a model in memory .* .got dtype"):
         load(network, wordpiece(), dtype="float16")
     with pytest.raises(BadOption, match="brings its own"):
         load("lh:bert-mini", wordpiece())

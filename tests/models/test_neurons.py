@@ -9,16 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from levelhead.edits.neuron import Neuron
-from levelhead.edits.neurons import NeuronGates, neuron_gates, removed_neurons
-from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Edit, Site
-from levelhead.engine.gated import HEADS, NEURONS, Component
+from levelhead.edits.gates import NeuronGates, neuron_gates
+from levelhead.edits.sites import Edit, Neuron, Site
+from levelhead.edits.subspace import Projection
 from levelhead.engine.gradients import integrated_gradients, neuron_gradients
 from levelhead.engine.readings import States, StaticVectors
 from levelhead.engine.run import read_one
+from levelhead.engine.trunk import HEADS, NEURONS, Component
 from levelhead.errors import BadOption, CannotDo, NoEffect
-from levelhead.mitigation.folding import folded, plan_folding
+from levelhead.mitigation.export import folded, plan_folding
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.model import Model
 from tests.models.test_contract import TEXTS, ids_of, output
@@ -39,7 +38,7 @@ def everywhere(model: Model, layer: int) -> list[int]:
 def test_gate_of_zero_equals_a_zeroed_column_of_the_down_projection(model: Model) -> None:
     inputs, neuron, layer = ids_of(model), 5, 1
     plain = output(model, inputs)
-    with model.edited(*removed_neurons(model, [(i, neuron) for i in everywhere(model, layer)])):
+    with model.edited(*neuron_gates(model, {Neuron(i, neuron): 0.0 for i in everywhere(model, layer)})):
         gated = output(model, inputs)
     down = model.down_projection(layer)
     weight = cast(Tensor, down.weight)
@@ -169,7 +168,7 @@ def test_blocks_of_experts_have_no_neuron_gates(family: str) -> None:
 
 def test_a_neuron_that_is_not_there_is_refused() -> None:
     with pytest.raises(BadOption, match="neurons 1-1 to 3-48; 3-49"):
-        removed_neurons(tiny("bert"), [Neuron(2, 48)])
+        neuron_gates(tiny("bert"), {Neuron(2, 48): 0.0})
 
 
 def test_a_down_projection_whose_hooks_never_fire_is_refused_at_its_first_use() -> None:

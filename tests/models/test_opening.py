@@ -15,7 +15,7 @@ import torch
 from benchmarks.openings import plain_loop
 from tokenizers import processors
 
-from levelhead.api.measure_result import SingleResult, measure_result
+from levelhead.api.measured import SingleResult, measure_result
 from levelhead.edits.sites import Site
 from levelhead.engine import readings
 from levelhead.engine.batches import RowPool
@@ -29,12 +29,13 @@ from levelhead.models import model as model_module
 from levelhead.models import opening
 from levelhead.models.encoding import Text, encode, find_word
 from levelhead.models.model import Model, load
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.models.opening import Declared, Opening, folder_declares, gguf_declares, write_opening
-from levelhead.models.twins import draw_twin, twin_copy
 from levelhead.probes.sentences import fluency_sentences
-from levelhead.results import layout
+from levelhead.runs.study import DOUBT_FACT, OPENING_FACT
 from levelhead.scoring.fluency import ask_fluency
-from levelhead.studies.counteracts import CounteractsSettings, counteracts
+from levelhead.studies.counteracts.run import counteracts
+from levelhead.studies.counteracts.settings import CounteractsSettings
 from tests.tiny import bpe, tiny, wordpiece
 from tests.word_lists import OCCUPATIONS
 
@@ -46,7 +47,7 @@ def trained(before: Sequence[int]) -> Model:
     """A tiny GPT-2 that has learned plain English by heart, behind these tokens; it does not say which."""
     hf = copy.deepcopy(tiny("gpt2").hf).train().requires_grad_(True)
     tokenizer = bpe()
-    rows = [[*before, *ids] for ids in tokenizer(list(opening._PLAIN))["input_ids"]]
+    rows = [[*before, *ids] for ids in tokenizer(list(opening.PLAIN))["input_ids"]]
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
     optimizer = torch.optim.Adam(hf.parameters(), lr=5e-3)
@@ -91,7 +92,7 @@ def test_shipped_models_pass_and_random_weights_do_not(gpt: Model) -> None:
 
 
 def test_shuffled_sentences_have_the_words_of_the_plain_ones() -> None:
-    for plain, shuffled in zip(opening._PLAIN, opening._SHUFFLED, strict=True):
+    for plain, shuffled in zip(opening.PLAIN, opening.SHUFFLED, strict=True):
         assert sorted(plain[:-1].split()) == sorted(shuffled[:-1].split())
         assert plain != shuffled
 
@@ -159,7 +160,7 @@ def test_a_null_model_inherits_the_opening_and_is_not_asked_for_a_proof(
     gpt: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_module, "find_opening", None)
-    assert twin_copy(gpt, draw_twin(gpt, 0)).opening is gpt.opening
+    assert null_model_copy(gpt, draw_null_model(gpt, 0)).opening is gpt.opening
 
 
 # ---- rows
@@ -282,12 +283,12 @@ def test_a_model_that_does_not_read_english_gets_one_line_and_no_verdict(
     assert verdict(strong) not in ("", DOUBTED)
     result = measure_result(SingleResult, model, {"gender": "hash"}, {"seat": strong}, None)
     assert verdict(result.measurement) == DOUBTED
-    assert result.data[layout.DOUBT_FACT] == model.opening.doubt
+    assert result.data[DOUBT_FACT] == model.opening.doubt
     assert "does not read plain English" in result.caption
 
 
 def test_a_run_says_how_texts_were_opened_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
-    assert (layout.OPENING_FACT, layout.DOUBT_FACT) == (opening.OPENING, opening.DOUBT)
+    assert (OPENING_FACT, DOUBT_FACT) == (opening.OPENING, opening.DOUBT)
     prompts = tmp_path / "set.toml"
     prompts.write_text(OCCUPATIONS)
     settings = CounteractsSettings(str(prompts), ks=(3,), draws=100, null=0)

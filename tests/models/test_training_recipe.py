@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import BertConfig, BertForPreTraining
 
 from levelhead.models.catalog import EMBEDDED
-from levelhead.models.checkpoint import restore_int8
+from levelhead.models.sources import restore_int8
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # training/ is not in the installed package
 

@@ -11,10 +11,18 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes.articles import article
-from levelhead.probes.cloze import BASE, ClozeSet, causal_text, load_cloze, masked_text, prompt_rows
-from levelhead.probes.cloze.file import SHIPPED
-from levelhead.probes.cloze.verbalizer import TokenForm, load_verbalizer
+from levelhead.probes.cloze import (
+    BASE,
+    SHIPPED,
+    ClozeSet,
+    TokenForm,
+    causal_text,
+    load_cloze,
+    load_verbalizer,
+    masked_text,
+    prompt_rows,
+)
+from levelhead.probes.slots import article
 
 KINDS = (
     "base",

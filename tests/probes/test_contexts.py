@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import tracemalloc
 from collections import Counter
@@ -11,18 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.errors import BadOption, BadProbe, BadRun
+from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.contexts import (
     TEMPLATES,
-    Context,
     ContextIndex,
     WordFinder,
     contexts_fingerprint,
     corpus_contexts,
-    read_contexts,
     surface,
     template_contexts,
-    write_contexts,
 )
 from levelhead.probes.sentences import fluency_sentences, shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words, shipped_words
@@ -188,7 +186,7 @@ def test_the_sample_follows_the_seed_and_not_the_order_of_the_corpus(tmp_path: P
     turned = corpus_contexts(SMALL, corpus(tmp_path, "\n".join(reversed(lines))), per_word=5, seed=3)
     other = corpus_contexts(SMALL, corpus(tmp_path, "\n".join(lines)), per_word=5, seed=4)
     assert first.contexts == again.contexts == turned.contexts
-    assert first.fingerprint() == again.fingerprint() != other.fingerprint()
+    assert contexts_fingerprint(first) == contexts_fingerprint(again) != contexts_fingerprint(other)
 
 
 def test_every_sentence_is_as_likely_to_be_drawn(tmp_path: Path) -> None:
@@ -257,13 +255,14 @@ def test_a_corpus_that_is_not_there_is_refused(tmp_path: Path) -> None:
         corpus_contexts(SMALL, tmp_path)
     with pytest.raises(BadOption, match="0 contexts a word"):
         corpus_contexts(SMALL, corpus(tmp_path, TEXT), per_word=0)
-    with pytest.raises(BadOption, match=r"^Seed -1 came; seeds are whole numbers from 0 on\.$"):
+    with pytest.raises(BadOption, match=r"^seed must be 0 or greater \(got -1\)$"):
         corpus_contexts(SMALL, corpus(tmp_path, TEXT), seed=-1)
 
 
 def peak_of_indexing(path: Path, sentences: int, end: str) -> int:
     with path.open("w") as handle:
         handle.writelines(f"In year {i} she was kind and he was bold to us.{end}" for i in range(sentences))
+    gc.collect()
     tracemalloc.start()
     try:
         index = corpus_contexts(SMALL, path, per_word=5)
@@ -281,8 +280,9 @@ def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setattr("levelhead.probes.corpus.PIECE", 4096)
+    peak_of_indexing(tmp_path / "first.txt", 1000, end)  # fills caches that last as long as the process
     small = peak_of_indexing(tmp_path / "small.txt", 1000, end)
-    large = peak_of_indexing(tmp_path / "large.txt", 10_000, end)
+    large = peak_of_indexing(tmp_path / "large.txt", 30_000, end)
     more = (tmp_path / "large.txt").stat().st_size - (tmp_path / "small.txt").stat().st_size
     assert large - small < more / 20
 
@@ -313,41 +313,3 @@ def test_real_corpora_give_contexts_of_every_group_with_right_spans() -> None:
     check_index(test, index)
     for group, words in test.groups().items():
         assert len({c.word for c in index if c.group == group}) > 0.4 * len(set(words))
-
-
-# ---- files
-
-
-def test_contexts_survive_a_file_byte_for_byte(tmp_path: Path) -> None:
-    contexts = [*template_contexts(SMALL, n=2), Context("she", "A", "“Oui”, she\u2028said.", 7, 10)]
-    path = tmp_path / "contexts.jsonl"
-    write_contexts(path, contexts)
-    assert read_contexts(path) == contexts
-    assert contexts_fingerprint(read_contexts(path)) == contexts_fingerprint(contexts)
-    assert [p.name for p in tmp_path.iterdir()] == ["contexts.jsonl"]
-
-
-def test_contexts_that_cannot_be_written_leave_no_half_file(tmp_path: Path) -> None:
-    (tmp_path / "contexts.jsonl").mkdir()
-    with pytest.raises(BadRun, match="it is a folder"):
-        write_contexts(tmp_path / "contexts.jsonl", template_contexts(SMALL, n=2))
-    assert [p.name for p in tmp_path.iterdir()] == ["contexts.jsonl"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "nonsense",
-        "[1]",
-        '{"word": "she"}',
-        '{"word": "she", "group": "Z", "text": "it is she", "start": 6, "end": 9}',
-        '{"word": "she", "group": "A", "text": "it is she", "start": 6, "end": 10}',
-        '{"word": "she", "group": "A", "text": "it is she", "start": "6", "end": 9}',
-    ],
-)
-def test_a_bad_line_of_contexts_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "contexts.jsonl"
-    write_contexts(path, template_contexts(SMALL, n=1))
-    path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(BadProbe, match=r"contexts\.jsonl line 7: not a context"):
-        read_contexts(path)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelhead.probes.words import load_words
-from levelhead.probes.words.families import pair_families
+from levelhead.probes.words import load_words, pair_families
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_quick_look_takes_examples_from_all_over_the_file(folder: Path) -> Non
     assert [item.first for item in train.spread(4).items] == [train.items[i].first for i in (0, 6, 12, 18)]
     assert train.spread(None) == train.spread(99) == train
     assert train.spread(8).fingerprint != train.fingerprint
-    with pytest.raises(BadOption, match="1 rows came; allowed are 2 and more"):
+    with pytest.raises(BadOption, match=r"rows must be at least 2 \(got 1\)"):
         train.spread(1)
 
 

@@ -42,7 +42,7 @@ def test_rows_of_three_groups_are_turned_and_come_back_after_three_turns() -> No
 
 
 @given(st.lists(st.sampled_from(["church", "Mosque", "temple", "a", "imam", "words,"]), max_size=8))
-def test_turning_on_gives_what_several_turns_give(words: list[str]) -> None:
+def test_swapping_again_gives_what_several_orientations_give(words: list[str]) -> None:
     text = " ".join(words)
     assert _FAITHS(_FAITHS(text, 1).text, 1).text == _FAITHS(text, 2).text
 

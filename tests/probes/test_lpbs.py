@@ -9,7 +9,7 @@ import pytest
 
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.probes.lpbs import Kind, LpbsTemplate, load_lpbs_templates, lpbs_sentences, lpbs_templates
-from levelhead.probes.swap import is_gendered
+from levelhead.probes.swap import gender_of
 
 
 @pytest.mark.parametrize("kind", ["topic", "person", "trait", "words"])
@@ -18,7 +18,7 @@ def test_at_least_5_templates_with_one_slot_each(kind: Kind) -> None:
     assert len({t.text for t in templates}) == len(templates) >= 5
     for template in templates:
         assert sorted(re.findall(r"\{\w+\}", template.text)) == ["{attribute}", "{target}"]
-        assert not is_gendered(template.text)
+        assert not gender_of(template.text)
 
 
 @pytest.mark.parametrize("mask", ["[MASK]", "<mask>"])

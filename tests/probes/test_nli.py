@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from levelhead.errors import BadOption, BadProbe, CannotDo, LevelheadError
-from levelhead.probes.nli import ability_pairs, load_nli_probe, nli_probe
-from levelhead.probes.nli.labels import LABELS, label_order, parse_labels
+from levelhead.probes.nli import LABELS, ability_pairs, label_order, load_nli_probe, nli_probe
 
 SNLI = Path(__file__).resolve().parents[3] / "shared" / "data" / "snli"
 needs_snli = pytest.mark.skipif(
@@ -535,8 +534,8 @@ def test_no_override_makes_a_two_way_classifier_three_way() -> None:
 )
 def test_parse_labels_refuses_what_is_misspelt_missing_or_double(labels: str) -> None:
     with pytest.raises(BadOption, match=re.escape(repr(labels))):
-        parse_labels(labels)
+        label_order(dict(enumerate(LABELS)), labels)
 
 
 def test_parse_labels_reads_case_and_spaces() -> None:
-    assert parse_labels(" Neutral, ENTAIL ,contradict") == (1, 0, 2)
+    assert label_order(dict(enumerate(LABELS)), " Neutral, ENTAIL ,contradict") == (1, 0, 2)

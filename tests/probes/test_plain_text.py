@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.probes.plain_text import plain_sentences
+from levelhead.probes.corpus import plain_sentences
 from levelhead.probes.sentences import fluency_sentences, fluency_text
 
 LINES = (  # with the blanks at both ends that the files have

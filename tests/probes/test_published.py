@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from levelhead.measures.fairness import viable
 from levelhead.measures.statistics import spearman
-from levelhead.measures.viability import viable
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.published import (
     CounterResult,

@@ -9,7 +9,7 @@ import pytest
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.nli import nli_probe
-from levelhead.probes.sense import sense_items
+from levelhead.probes.sentences import sense_items
 from levelhead.probes.swap import gender_of, swap
 from levelhead.probes.training_text import training_sentences
 from tests.probes.shipped_texts import shipped_texts, spelled

@@ -238,17 +238,17 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path: Path)
         "The Nurse was the woman's only friend.",
         "The hair salon where the woman works is closed.",
     )
-    for sentence in extraction:
+    for sentence in extraction.sentences:
         check(sentence)
-    assert {s.counter for s in extraction} == {
+    assert {s.counter for s in extraction.sentences} == {
         "Yesterday a man became a nurse here.",
         "She was an engineer in the army.",
         "THE MAN WAS GENTLE TO EVERYONE.",
         "The Nurse was the man's only friend.",
         "The hair salon where the man works is closed.",
     }
-    assert extraction.read == 5
-    assert extraction.usable == {"A": 4, "B": 1}
+    assert not extraction.skipped
+    assert Counter(s.group for s in extraction.sentences) == {"A": 4, "B": 1}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_the_counterpart_keeps_the_case_and_moves_the_later_span(tmp_path: Path)
 )
 def test_every_skipped_sentence_has_its_reason(tmp_path: Path, text: str, reason: str) -> None:
     extraction = extract(tmp_path, text, "Yesterday a woman became a nurse here.")
-    assert len(extraction) == 1
+    assert len(extraction.sentences) == 1
     assert extraction.skipped == {reason: 1}
 
 
@@ -281,9 +281,8 @@ def test_sentences_with_bytes_that_are_not_utf8_are_counted_and_not_measured(tmp
     path = tmp_path / "old.txt"
     path.write_bytes(b"Yesterday a woman became a nurse here.\nIn the caf\xe9 a woman became a nurse.\n")
     extraction = extract_counter_sentences(GENDER, path)
-    assert [s.text for s in extraction] == ["Yesterday a woman became a nurse here."]
+    assert [s.text for s in extraction.sentences] == ["Yesterday a woman became a nurse here."]
     assert extraction.skipped == {"not UTF-8 text": 1}
-    assert extraction.read == 2
 
 
 def test_a_swap_that_would_break_the_article_is_skipped(tmp_path: Path) -> None:
@@ -291,7 +290,7 @@ def test_a_swap_that_would_break_the_article_is_skipped(tmp_path: Path) -> None:
     extraction = extract(
         tmp_path, "They met an imam who was strict.", "They said the imam was strict.", test=test
     )
-    assert [s.counter for s in extraction] == ["They said the pastor was strict."]
+    assert [s.counter for s in extraction.sentences] == ["They said the pastor was strict."]
     assert extraction.skipped == {"the article would not agree": 1}
 
 
@@ -309,7 +308,7 @@ def test_a_word_that_is_attribute_and_target_at_once_is_skipped(tmp_path: Path) 
 def test_pronouns_do_not_count_where_the_test_is_not_about_gender(tmp_path: Path) -> None:
     test = WordTest("race", ("black",), ("white",), ("athlete",), ("lawyer",), pairs=(("black", "white"),))
     extraction = extract(tmp_path, "She said that the white lawyer knew her.", test=test)
-    assert [s.counter for s in extraction] == ["She said that the black lawyer knew her."]
+    assert [s.counter for s in extraction.sentences] == ["She said that the black lawyer knew her."]
 
 
 def test_a_sample_is_seeded_distinct_and_independent_of_the_order(tmp_path: Path) -> None:
@@ -317,13 +316,15 @@ def test_a_sample_is_seeded_distinct_and_independent_of_the_order(tmp_path: Path
     one = extract(tmp_path, *lines, *lines, n=20, seed=1)
     assert one.sentences == extract(tmp_path, *reversed(lines), n=20, seed=1).sentences
     assert one.sentences != extract(tmp_path, *lines, n=20, seed=2).sentences
-    assert len({s.text for s in one}) == len(one) == 20
-    assert one.usable == {"A": 400, "B": 0}
+    assert len({s.text for s in one.sentences}) == len(one.sentences) == 20
+    assert not one.skipped
 
 
 def test_every_sentence_is_drawn_equally_often(tmp_path: Path) -> None:
     lines = [f"On day {i} the woman met a nurse." for i in range(10)]
-    drawn = Counter(s.text for seed in range(400) for s in extract(tmp_path, *lines, n=3, seed=seed))
+    drawn = Counter(
+        s.text for seed in range(400) for s in extract(tmp_path, *lines, n=3, seed=seed).sentences
+    )
     assert sum(drawn.values()) == 1200
     assert all(85 <= drawn[line] <= 155 for line in lines)  # 120 expected, sd 9.2
 
@@ -331,7 +332,7 @@ def test_every_sentence_is_drawn_equally_often(tmp_path: Path) -> None:
 def test_bad_requests_are_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match=r"^0 sentences were asked for"):
         extract(tmp_path, "Yesterday a woman became a nurse.", n=0)
-    with pytest.raises(BadOption, match=r"^Seed -1 came"):
+    with pytest.raises(BadOption, match=r"^seed must be 0 or greater"):
         extract(tmp_path, "Yesterday a woman became a nurse.", seed=-1)
     with pytest.raises(
         BadProbe, match=r"no counter-stereotype with words of small \(no attribute word .*: 1\)"
@@ -345,7 +346,7 @@ def check_extraction(extraction: CounterExtraction, test: WordTest) -> None:
     pairs = {(a.lower(), b.lower()) for a, b in test.pairs} | {(b.lower(), a.lower()) for a, b in test.pairs}
     attributes = {w.lower() for w in (*test.A, *test.B)}
     targets = {"A": set(test.X), "B": set(test.Y)}
-    for s in extraction:
+    for s in extraction.sentences:
         check(s)
         assert (s.attribute, s.counterpart) in pairs
         assert s.target in targets[s.group]
@@ -360,9 +361,9 @@ def test_shipped_sentences_as_a_corpus_come_back_as_the_same_stereotypes(tmp_pat
     test = load_words("gender")
     extraction = extract(tmp_path, *shipped, test=test, n=len(shipped))
     check_extraction(extraction, test)
-    assert len(extraction) > 0.7 * len(shipped)
-    assert extraction.read == len(shipped)
-    for sentence in extraction:
+    assert len(extraction.sentences) > 0.7 * len(shipped)
+    assert len(extraction.sentences) + sum(extraction.skipped.values()) == len(shipped)
+    for sentence in extraction.sentences:
         ours = shipped[sentence.text]
         assert (sentence.target_span, sentence.attribute_span) == (ours.target_span, ours.attribute_span)
         assert (sentence.group, sentence.counter) == (ours.group, ours.counter)
@@ -372,10 +373,8 @@ def test_shipped_sentences_as_a_corpus_come_back_as_the_same_stereotypes(tmp_pat
 def test_the_corpus_gives_sentences_that_pass_an_independent_scan() -> None:
     test = load_words("gender")
     extraction = extract_counter_sentences(test, SHARED / "corpus")
-    assert len(extraction) >= 200
-    assert extraction.usable["A"] >= 30
-    assert extraction.usable["B"] >= 30
-    assert extraction.read == sum(extraction.usable.values()) + sum(extraction.skipped.values())
+    assert len(extraction.sentences) >= 200
+    assert min(Counter(s.group for s in extraction.sentences).values()) >= 30
     check_extraction(extraction, test)
 
 
@@ -385,5 +384,5 @@ def test_comments_of_redditbias_give_sentences_too(tmp_path: Path) -> None:
         comments = [row["comment"] for row in csv.DictReader(handle)]
     test = load_words("gender")
     extraction = extract(tmp_path, *(" ".join(c.split()) + "." for c in comments), test=test)
-    assert len(extraction) >= 20
+    assert len(extraction.sentences) >= 20
     check_extraction(extraction, test)

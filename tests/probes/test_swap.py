@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from levelhead.errors import BadProbe
 from levelhead.probes.pairs import gender_sentence_pairs, nli_pair_inputs
 from levelhead.probes.swap import (
+    _read_words,
     gender_of,
     gendered,
-    is_gendered,
+    noteworthy,
     pairs,
-    reading,
+    read,
     strangers,
     swap,
     swap_text,
@@ -30,7 +31,7 @@ from levelhead.probes.swap import (
 
 HERE = Path(__file__).resolve()
 SHARED = HERE.parents[3] / "shared" / "data"
-PAGE = (HERE.parents[2] / "docs" / "swap.md").read_text(encoding="utf-8")
+PAGE = (HERE.parents[2] / "docs" / "results" / "swap.md").read_text(encoding="utf-8")
 TABLES = HERE.parents[2] / "src" / "levelhead" / "probes" / "data"
 needs_published = pytest.mark.skipif(not SHARED.exists(), reason="needs the published data in ../shared/data")
 
@@ -43,7 +44,8 @@ def table(file: Path, delimiter: str = "\t") -> list[dict[str, str]]:
 
 
 class Labeled(NamedTuple):
-    """A sentence and its twin, the words that must be reported in both, and where the line belongs."""
+    """A sentence and its counterfactual, the words that must be reported in both, and where the line
+    belongs."""
 
     half: str  # "seen" while rules were written, or "held out": drawn with a seed before any rule was changed
     kind: str  # contrast, frame (by construction) or ordinary
@@ -186,9 +188,9 @@ def test_whose_money_it_is_and_what_is_a_verb(source: str, target: str) -> None:
 def test_every_form_of_an_occupation_is_swapped_alike() -> None:
     for text in ("landlord", "Landlord", "LANDLORD", "landlords", "Landlords", "a landlord's", "Landlords'"):
         for frame in ("{}", "{} met us", "We met {}", "Greedy {} met us"):
-            twin = swap_text(frame.format(text))
-            assert "landlord" not in twin.lower(), twin
-            assert swap_text(twin) == frame.format(text)
+            counterfactual = swap_text(frame.format(text))
+            assert "landlord" not in counterfactual.lower(), counterfactual
+            assert swap_text(counterfactual) == frame.format(text)
 
 
 def test_traits_stay_since_swapping_them_would_turn_the_label_round() -> None:
@@ -289,9 +291,10 @@ def every_text() -> list[str]:
 
 
 def test_the_quick_reading_of_usual_words_is_that_of_word_by_word() -> None:
-    texts = [text for text in every_text() if reading.has_any(text, reading.noteworthy())]
-    by_word = [reading._read_words(text, names=False) for text in texts]
-    quick = [reading.read(text, names=False) for text in texts]
+    letters = re.compile("[a-zß-ÿ]+")
+    texts = [text for text in every_text() if not noteworthy().isdisjoint(letters.findall(text.lower()))]
+    by_word = [_read_words(text, names=False) for text in texts]
+    quick = [read(text, names=False) for text in texts]
     assert [(q.text, q.changes, q.problems) for q in quick] == [
         (w.text, w.changes, w.problems) for w in by_word
     ]
@@ -393,7 +396,6 @@ def test_side_tables_name_gendered_words_and_known_guards_only() -> None:
 )
 def test_gender_of_a_text(text: str, gender: str | None) -> None:
     assert gender_of(text) == gender
-    assert is_gendered(text) == (gender is not None)
 
 
 @pytest.mark.parametrize("bad", [None, 3, ["She left."], b"She left."])
@@ -420,7 +422,7 @@ def test_every_sentence_of_the_shipped_triples_comes_back_and_leaves_no_problem(
     assert [text for text in texts if swap(text).problems] == []
 
 
-GENDERED = re.compile(  # not is_gendered: what is tested must not choose what it is tested on
+GENDERED = re.compile(  # not gender_of: what is tested must not choose what it is tested on
     r"\b(?:s?he|hers?|him|his|herself|himself|wom[ae]n|m[ae]n|girls?|boys?|mothers?|fathers?|mom|dad|wife|husband|"
     r"sisters?|brothers?|daughters?|sons?|aunts?|uncles?|actress|actor|lady|ladies|lord|queen|king|mrs?|ms|miss)\b",
     re.IGNORECASE,

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.probes.swap import gender_of, is_gendered, swap
-from levelhead.probes.triples import NO_GENDER_WORD, Triple, TriplePair, load_triples, swapped_twin
-from levelhead.probes.triples.files import OTHER_BIAS
-from levelhead.probes.triples.tables import DISAGREE
+from levelhead.probes.swap import gender_of, swap
+from levelhead.probes.triples import NO_GENDER_WORD, Triple, TriplePair, counterfactual_of, load_triples
+from levelhead.probes.triples.files import DISAGREE, OTHER_BIAS
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_published = pytest.mark.skipif(
@@ -53,7 +52,7 @@ def one_line(path: Path | str, message: str, strict: bool = True) -> None:
 # The shipped set
 
 
-def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin() -> None:
+def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_counterfactual() -> None:
     genders = Counter(pair.original.gender for pair in SHIPPED.pairs)
     assert len(SHIPPED.pairs) >= 160
     assert genders["F"] == genders["M"] == len(SHIPPED.pairs) / 2
@@ -61,10 +60,10 @@ def test_at_least_160_triples_ship_half_of_them_about_women_and_all_with_a_twin(
     assert SHIPPED.problems == {}
 
 
-def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_swapped_twin() -> None:
+def test_no_text_of_the_shipped_set_is_used_twice_not_even_as_a_counterfactual_of() -> None:
     ids = [pair.original.id for pair in SHIPPED.pairs]
     used = [text for pair in SHIPPED.pairs for text in texts(pair.original)]
-    used += [text for pair in SHIPPED.pairs for text in texts(pair.swapped) if is_gendered(text)]
+    used += [text for pair in SHIPPED.pairs for text in texts(pair.swapped) if gender_of(text)]
     assert len(set(ids)) == len(ids)
     assert [text for text, times in Counter(used).items() if times > 1] == []
 
@@ -74,7 +73,7 @@ def test_shipped_triple_is_well_built(pair: TriplePair) -> None:
     triple = pair.original
     assert gender_of(triple.context) in (triple.gender, "mixed")
     assert gender_of(triple.target) == triple.gender
-    assert not is_gendered(triple.unrelated)
+    assert not gender_of(triple.unrelated)
     assert abs(words(triple.stereotype) - words(triple.anti)) <= 3
     assert triple.stereotype != triple.anti
     for text in texts(triple):
@@ -104,10 +103,10 @@ def test_shipped_triples_span_many_topics_terms_and_lengths() -> None:
     assert max(contexts) >= 14
 
 
-def test_swapping_the_twin_again_gives_the_original_text() -> None:
+def test_swapping_the_counterfactual_again_gives_the_original_text() -> None:
     for pair in SHIPPED.pairs:
         assert pair.swapped is not None
-        again, reasons = swapped_twin(pair.swapped)
+        again, reasons = counterfactual_of(pair.swapped)
         assert reasons == ()
         assert texts(again) == texts(pair.original)
         assert again is not None
@@ -119,7 +118,7 @@ def test_none_and_shipped_are_the_same_set_with_the_same_fingerprint() -> None:
     assert SHIPPED.form == "pairs"
 
 
-# Twins
+# Counterfactuals
 
 
 def test_swapping_flips_the_labels_as_in_table_3_example_a() -> None:
@@ -127,9 +126,9 @@ def test_swapping_flips_the_labels_as_in_table_3_example_a() -> None:
     triple = Triple(
         "a", male, "They are considered aggressive.", "They cry a lot.", "Ice melts.", "M", "male"
     )
-    twin, reasons = swapped_twin(triple)
+    counterfactual, reasons = counterfactual_of(triple)
     assert reasons == ()
-    assert twin == Triple(
+    assert counterfactual == Triple(
         id="a-swapped",
         context="One half of the human population is female.",
         stereotype="They cry a lot.",
@@ -150,8 +149,8 @@ def test_her_becomes_his_before_a_noun_and_him_elsewhere() -> None:
         "F",
         "mother",
     )
-    twin, _ = swapped_twin(triple)
-    assert texts(twin) == (
+    counterfactual, _ = counterfactual_of(triple)
+    assert texts(counterfactual) == (
         "The father walked into his kitchen.",
         "We saw his knife.",
         "We saw him.",
@@ -159,21 +158,28 @@ def test_her_becomes_his_before_a_noun_and_him_elsewhere() -> None:
     )
 
 
-def test_a_trait_stays_so_that_the_twin_has_the_right_labels() -> None:
+def test_a_trait_stays_so_that_the_counterfactual_has_the_right_labels() -> None:
     feminine, masculine = "Her voice is feminine.", "Her voice is masculine."
-    twin, _ = swapped_twin(Triple("t", "The girl sang.", feminine, masculine, "Ice melts.", "F", "girl"))
-    assert texts(twin) == ("The boy sang.", "His voice is masculine.", "His voice is feminine.", "Ice melts.")
+    counterfactual, _ = counterfactual_of(
+        Triple("t", "The girl sang.", feminine, masculine, "Ice melts.", "F", "girl")
+    )
+    assert texts(counterfactual) == (
+        "The boy sang.",
+        "His voice is masculine.",
+        "His voice is feminine.",
+        "Ice melts.",
+    )
 
 
 def test_a_name_in_one_sentence_belongs_to_the_pronoun_in_another() -> None:
     triple = Triple("n", "Zenobia came home.", "She sewed.", "She boxed.", "Ice melts.", "F", "she")
-    twin, reasons = swapped_twin(triple)
-    assert twin is None
+    counterfactual, reasons = counterfactual_of(triple)
+    assert counterfactual is None
     assert len(reasons) == 1
     assert "name that is in no table" in reasons[0]
 
 
-def test_what_cannot_be_swapped_has_no_twin_and_its_reason_is_counted(tmp_path: Path) -> None:
+def test_what_cannot_be_swapped_has_no_counterfactual_and_its_reason_is_counted(tmp_path: Path) -> None:
     rows = [
         {
             "context": "The ballerina sat.",
@@ -212,7 +218,9 @@ def test_first_names_are_swapped_on_request_only(tmp_path: Path) -> None:
 # Published files, and files of our own in their forms
 
 
-def test_a_table_in_the_form_of_the_published_enhanced_set_keeps_the_twins_it_brings(tmp_path: Path) -> None:
+def test_a_table_in_the_form_of_the_published_enhanced_set_keeps_the_counterfactuals_it_brings(
+    tmp_path: Path,
+) -> None:
     loaded = load_triples(write(tmp_path, "dev.csv", GOOD.replace("He sewed.", "Him sewed.")))
     assert len(loaded.pairs) == 1
     assert loaded.form == "pairs"
@@ -260,7 +268,7 @@ def test_a_table_in_stereosets_intrasentence_form_is_refused_in_one_line(tmp_pat
 
 
 @needs_published
-def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_twins() -> None:
+def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_counterfactuals() -> None:
     loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
     assert len(loaded.pairs) == 234
     assert all(pair.swapped for pair in loaded.pairs)
@@ -277,7 +285,7 @@ def test_the_published_enhanced_set_loads_to_234_pairs_with_its_own_twins() -> N
 
 
 @needs_published
-def test_our_swaps_agree_with_nearly_all_published_twins() -> None:
+def test_our_swaps_agree_with_nearly_all_published_counterfactuals() -> None:
     loaded = load_triples(PUBLISHED / "gender-swapped-stereoset" / "dev.csv")
     agree = [swap(p.original.context, names=True).text == texts(p.swapped)[0] for p in loaded.pairs]
     assert sum(agree) / len(agree) > 0.9
@@ -302,7 +310,7 @@ def test_stereosets_gender_table_loads_to_242_triples_with_their_targets() -> No
 def test_stereosets_profession_table_keeps_triples_without_a_gender_word_and_counts_them() -> None:
     loaded = load_triples(PUBLISHED / "stereoset" / "intersentence_profession_data.csv")
     assert len(loaded.pairs) == 827
-    neutral = [p for p in loaded.pairs if not any(is_gendered(text) for text in texts(p.original))]
+    neutral = [p for p in loaded.pairs if not any(gender_of(text) for text in texts(p.original))]
     assert neutral
     assert all(pair.swapped is None and pair.original.gender is None for pair in neutral)
     assert 0 < loaded.problems[NO_GENDER_WORD] <= len(neutral)
@@ -377,7 +385,7 @@ def test_labels_may_differ_in_case_and_hyphen_and_the_published_column_typo_is_k
     assert texts(loaded.pairs[0].swapped) == ("He sat.", "He boxed.", "He sewed.", "It rained.")
 
 
-def test_a_table_without_twins_and_genders_gets_both_by_swapping(tmp_path: Path) -> None:
+def test_a_table_without_counterfactuals_and_genders_gets_both_by_swapping(tmp_path: Path) -> None:
     rows = ["\t".join(line.split(",")[:4]) for line in GOOD.splitlines()]
     loaded = load_triples(write(tmp_path, "own.tsv", "\n".join(rows)))
     assert loaded.pairs[0].original.gender == "F"
@@ -414,7 +422,7 @@ def test_the_fingerprint_follows_the_texts_and_not_the_name(tmp_path: Path) -> N
         ("She boxed.", " ", r"own\.csv line 3: next_sentence is empty"),
         ("He boxed.", "", r"own\.csv line 3: gender_swapped_next_sentence is empty"),
         (",label,", ",lable,", r"own\.csv line 1: no label;.*Is 'lable' misspelt\?"),
-        (",gender_swapped_context,", ",twin,", r"own\.csv line 1: no gender_swapped_context"),
+        (",gender_swapped_context,", ",counterfactual,", r"own\.csv line 1: no gender_swapped_context"),
         ("She boxed.", "She sat, then boxed.", r"own\.csv line 3: 8 cells, but the header has 7"),
         (
             "0,She sat.,She boxed.",
@@ -440,7 +448,10 @@ def test_lines_are_counted_right_after_a_cell_with_a_line_break(tmp_path: Path) 
 
 def test_a_triple_without_a_gender_word_is_refused_with_its_line(tmp_path: Path) -> None:
     neutral = GOOD.replace("She", "They").replace("He", "They")
-    one_line(write(tmp_path, "twins.csv", neutral), r"twins\.csv line 2: no gender word in 'They sat\.'")
+    one_line(
+        write(tmp_path, "counterfactuals.csv", neutral),
+        r"counterfactuals\.csv line 2: no gender word in 'They sat\.'",
+    )
     rows = "\n".join(",".join(line.split(",")[:4]) for line in neutral.splitlines())
     one_line(write(tmp_path, "plain.csv", rows), r"plain\.csv line 2: no gender word")
     row = {
@@ -486,7 +497,9 @@ def test_a_file_of_749_lines_with_one_bad_line_loads_and_says_which_line_and_why
     one_line(path, r"^dev\.jsonl line 500: no gender word")
 
 
-def test_a_published_triple_whose_twin_is_the_same_is_left_out_by_its_first_line(tmp_path: Path) -> None:
+def test_a_published_triple_whose_counterfactual_is_the_same_is_left_out_by_its_first_line(
+    tmp_path: Path,
+) -> None:
     lines = table_of(3)
     lines[4:7] = [line.replace("She", "They").replace("He ", "They ") for line in lines[4:7]]
     loaded = load_triples(write(tmp_path, "dev.csv", "\n".join(lines)))

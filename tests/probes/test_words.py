@@ -291,7 +291,7 @@ def test_a_file_in_the_form_of_the_published_race_attributes_loads_three_pairs_a
     test = load_words(written(tmp_path, json.dumps(content), "race.json"))
     assert test.pairs == (("black", "caucasian"), ("black", "caucasian"), ("black", "white"))
     assert (test.X, test.Y) == (("a", "b"), ("c", "d", "e"))
-    assert test.trimmed().Y == ("c", "d")
+    assert load_words(test, trim=True).Y == ("c", "d")
 
 
 @needs_data
@@ -299,7 +299,8 @@ def test_the_published_race_file_loads_and_trims_to_the_papers_ten_targets() -> 
     test = load_words(DATA / "word-lists" / "race_attributes_optm.json")
     assert test.pairs == tuple((a.lower(), b.lower()) for a, b in load_words("race").pairs)
     assert (len(test.X), len(test.Y)) == (5, 6)
-    assert len(test.trimmed().X + test.trimmed().Y) == 10
+    trimmed = load_words(test, trim=True)
+    assert len(trimmed.X + trimmed.Y) == 10
 
 
 def seat_file(folder: Path, x: str) -> Path:
@@ -395,12 +396,11 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     exec(compile(python, "own-words.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     promised = re.findall(r"print\(.*\)\s+# (.*)", python)
-    assert len(printed) == len(promised) == 11
-    assert printed[:5] == promised[:5]
+    assert len(printed) == len(promised) == 5
+    assert printed[:4] == promised[:4]
     attributes, targets = (
         ("muslim", "quran", "christian", "pastor", "bible"),
         ("violent", "dangerous", "radical"),
     )
-    assert printed[5] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
-    assert printed[6] == "{}"
-    assert printed[7:] == promised[7:]
+    assert printed[4] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
+    assert promised[4] == "the listed words that no sentence holds"

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.runs import open_audit
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.audit import Audit
 
 
 def bring(folder: Path, info: MeasureInfo, measurement: Measurement) -> Path:
     """Store how the measure is shown and what it gave for the unmodified model."""
-    data = open_audit(folder).data
-    with Run.open(folder, layout.AUDIT, data.settings, hashes=data.hashes) as run:
-        run.results(layout.MEASURES, lambda: [info])
-        run.result(layout.MEASURED.of("own"), lambda: MeasuredVariant(BASE, data.settings.model, measurement))
+    data = Audit.open(folder).data
+    with Run.open(folder, Audit, data.settings, hashes=data.hashes) as run:
+        run.results(Audit.measures, lambda: [info])
+        run.result(Audit.measured.of("own"), lambda: MeasuredVariant(BASE, data.settings.model, measurement))
     return folder

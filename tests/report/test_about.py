@@ -12,14 +12,14 @@ from huggingface_hub import parse_eval_result_entries
 from levelhead.errors import BadProbe, BadRun, CannotDo
 from levelhead.inference.contents import open_contents
 from levelhead.pages.about import EMPTY, FIELDS, about_of, keep_about, read_about, stated_fields
-from levelhead.pages.card import card
-from levelhead.pages.eval_results import eval_results
+from levelhead.pages.card import card, eval_results
 from levelhead.pages.page import report_html
-from levelhead.results.records.about import About
-from levelhead.results.runs import BenchmarkRun
-from levelhead.studies.benchmark import BenchmarkSettings, run_benchmark
+from levelhead.runs.common import About
+from levelhead.studies.benchmark import Benchmark
+from levelhead.studies.benchmark.run import benchmark
+from levelhead.studies.benchmark.settings import BenchmarkSettings
+from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.study import heads
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.typed import Typed
@@ -34,9 +34,9 @@ responsible = "Ada <Example>"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> BenchmarkRun:
-    settings = BenchmarkSettings(write(tmp_path, PAIRS), null=2)
-    return run_benchmark("crows-pairs", tiny("gpt2"), settings, tmp_path / "run")
+def run(tmp_path: Path) -> Benchmark:
+    settings = BenchmarkSettings("crows-pairs", write(tmp_path, PAIRS), null=2)
+    return benchmark(tiny("gpt2"), settings, tmp_path / "run")
 
 
 def about_file(folder: Path, text: str = TOML) -> Path:
@@ -46,11 +46,11 @@ def about_file(folder: Path, text: str = TOML) -> Path:
 
 
 def test_the_fields_are_those_of_the_record() -> None:
-    assert list(FIELDS) == [each.name for each in fields(About)]
+    assert list(FIELDS) == [each.name for each in fields(About) if each.name != "scenarios"]
 
 
 def test_page_and_card_show_what_is_stated_and_what_is_not(
-    run: BenchmarkRun, tmp_path: Path, typed: Typed
+    run: Benchmark, tmp_path: Path, typed: Typed
 ) -> None:
     code, _, error = typed("report", str(run.folder), "--about", str(about_file(tmp_path)))
     assert code == 0, error
@@ -80,7 +80,7 @@ def test_page_and_card_show_what_is_stated_and_what_is_not(
     ],
 )
 def test_a_wrong_key_or_value_is_one_line(
-    run: BenchmarkRun, tmp_path: Path, typed: Typed, text: str, complaint: str
+    run: Benchmark, tmp_path: Path, typed: Typed, text: str, complaint: str
 ) -> None:
     file = about_file(tmp_path, text)
     with pytest.raises(BadProbe, match=complaint):
@@ -111,9 +111,7 @@ def test_groups_come_from_the_word_list_where_nobody_states_them(tmp_path: Path)
 # ---- the hub
 
 
-def test_eval_results_are_read_by_the_hubs_own_parser(
-    run: BenchmarkRun, tmp_path: Path, typed: Typed
-) -> None:
+def test_eval_results_are_read_by_the_hubs_own_parser(run: Benchmark, tmp_path: Path, typed: Typed) -> None:
     keep_about(run.folder, read_about(about_file(tmp_path)))
     words = ("card", str(run.folder), "--eval-results", str(tmp_path / "model"))
     code, _, error = typed(*words, "-o", str(tmp_path / "card.md"))
@@ -142,5 +140,35 @@ def test_eval_results_are_read_by_the_hubs_own_parser(
 def test_results_that_the_hub_has_no_place_for_are_one_line(tmp_path: Path) -> None:
     settings = HeadsSettings(GENDER, experiments=("scores",), per_word=1, null=0, splits=0)
     other = heads(tiny("bert", layers=1), settings, tmp_path / "run")
-    with pytest.raises(CannotDo, match="levelhead measure"):
+    with pytest.raises(CannotDo, match="levelhead benchmark"):
         eval_results(open_contents(other.folder))
+
+
+SCENARIO = """
+[[scenarios]]
+group = "women"
+hazard = "Tickets of women | are filed as less urgent."
+measure = "paired gap of urgency"
+threshold = 0.1
+review_date = 2027-01-31
+"""
+
+
+def test_bias_scenarios_stand_on_page_and_card_with_what_is_not_stated(
+    run: Benchmark, tmp_path: Path, typed: Typed
+) -> None:
+    code, _, error = typed("report", str(run.folder), "--about", str(about_file(tmp_path, TOML + SCENARIO)))
+    assert code == 0, error
+    page, markdown = report_html(open_contents(run.folder)), card(open_contents(run.folder))
+    for text in (page, markdown):
+        assert "Bias scenarios" in text
+        assert "paired gap of urgency" in text
+        assert "2027-01-31" in text
+    row = next(line for line in markdown.splitlines() if line.startswith("| women"))
+    assert row.replace("\\|", "").count("|") == 7
+    assert row.endswith(f"| {EMPTY} | 2027-01-31 |")
+
+
+def test_a_scenario_without_a_group_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(BadProbe, match=r"about\.toml.*scenarios\.1\.group"):
+        read_about(about_file(tmp_path, SCENARIO.replace('group = "women"\n', "")))

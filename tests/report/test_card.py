@@ -37,16 +37,15 @@ def test_what_was_not_measured_says_so(text: str) -> None:
 def test_before_and_after_limits_and_reproduction_are_there(text: str) -> None:
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads[0] == "## Bias evaluation"
-    assert "### Changed: without heads 4-5, 1-2" in heads
-    assert heads[-2:] == ["### What these numbers do not show", "### How to get these numbers again"]
+    assert any(each.startswith("### Changed: tokens: soft, 2-d") for each in heads)
+    assert not any("without heads" in each for each in heads)
+    assert heads[-2:] == ["### What these numbers do not show", "### Reproduce"]
     assert "levelhead audit" in text
 
 
 def test_what_a_change_cost_and_bought_item_by_item_stands_in_the_card(text: str) -> None:
     cost = "| Fluency (perplexity) (fluency change) | 1.023 | 1.013 to 1.033 |"
-    assert text.count(cost) == 2
-    changed = row(text, "(strength change)")
-    assert (changed[:3], changed[-1]) == (["−0.373", "−0.423 to −0.323", "85"], "falls")
+    assert text.count(cost) == 1
     assert "### Unmodified model, on the items" in text
 
 
@@ -55,7 +54,7 @@ def test_strings_of_models_are_neither_html_nor_markdown(text: str) -> None:
     assert "<script" not in prose
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\`x\\`" in prose
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.replace("\\|", "").count("|") for line in lines} == {9}
+    assert {line.replace("\\|", "").count("|") for line in lines} == {8, 9}  # mitigations, and measures
 
 
 def test_a_plain_run_gets_a_card_of_its_untouched_model(tmp_path: Path) -> None:

@@ -10,19 +10,28 @@ import numpy as np
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.inference.check import Checked, Judged, check, exit_code, junit
+from levelhead.inference.check import (
+    Checked,
+    Judged,
+    Plan,
+    Threshold,
+    check,
+    exit_code,
+    junit,
+    read_plan,
+    threshold,
+)
 from levelhead.inference.contents import open_contents
-from levelhead.inference.thresholds import Plan, Threshold, read_plan, threshold
 from levelhead.measures.catalog import BUILT_IN, MeasureInfo, measure_info
 from levelhead.measures.statistics import Resampling
 from levelhead.measures.stereoset import strength
-from levelhead.results.records.common import BASE
-from levelhead.results.settings import AuditSizes
+from levelhead.runs.common import BASE
+from levelhead.runs.presets import AuditSizes
 from tests.report.own_measure import bring
 from tests.report.synthetic import HOSTILE, measured, write_audit, write_heads, write_prompts, write_sweep
 from tests.typed import Typed
 
-CLOSED = "without heads 4-5, 1-2"
+PROJECTED = f"tokens: soft, 2-d {HOSTILE}"
 
 
 @pytest.fixture(scope="module")
@@ -135,11 +144,9 @@ def test_one_name_for_several_measures_judges_each_of_them(audit: Path) -> None:
 
 
 def test_another_variant_and_its_cost_can_be_judged(audit: Path) -> None:
-    assert judged(audit, most("seat", 1.27), most("fluency change", 1.03), variant=CLOSED) == [
-        "holds",
-        "holds",
-    ]
-    assert judged(audit, most("fluency-change", 1.02), variant=CLOSED) == ["fails"]
+    limits = most("seat", 1.87), most("fluency change", 1.03)
+    assert judged(audit, *limits, variant=PROJECTED) == ["holds", "holds"]
+    assert judged(audit, most("fluency-change", 1.02), variant=PROJECTED) == ["fails"]
 
 
 def test_plain_runs_are_checked_too(tmp_path: Path) -> None:
@@ -164,7 +171,7 @@ def test_a_measure_of_the_users_own_is_judged_as_its_description_says(tmp_path: 
 def test_a_measure_of_the_users_own_that_a_variant_lacks_is_not_measured(tmp_path: Path) -> None:
     info, value = MeasureInfo("pronoun gap", "Gap", neutral=0.0), measured("pronoun gap", -0.4)
     run = bring(write_audit(tmp_path / "run"), info, value)
-    assert judged(run, most("pronoun gap", 0.3), variant=CLOSED) == ["not measured"]
+    assert judged(run, most("pronoun gap", 0.3), variant=PROJECTED) == ["not measured"]
 
 
 def test_unknown_names_suggest_the_nearest(audit: Path) -> None:

@@ -13,18 +13,19 @@ import pytest
 from scipy import stats
 
 from levelhead.errors import BadOption
-from levelhead.inference.compare_items import Difference, item_difference, same_data
-from levelhead.inference.comparing import Comparison, compare
+from levelhead.inference.comparing import Comparison, Difference, compare, measured_difference
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.statistics import Resampling
-from levelhead.pages.compare import comparison_html
+from levelhead.pages.page import render
+from levelhead.pages.presented import comparison_page
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.runs import open_audit, open_prompts
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
 from levelhead.scoring.seat import ask_seat
+from levelhead.studies.audit import Audit
+from levelhead.studies.counteracts import Counteracts
+from levelhead.studies.heads import Heads
 from tests.report.own_measure import bring
 from tests.report.synthetic import (
     HOSTILE,
@@ -65,7 +66,7 @@ def test_what_one_run_did_not_measure_has_no_difference(two: tuple[Path, Path]) 
 
 def test_heads_are_compared_by_rank_and_by_changed_sides(two: tuple[Path, Path]) -> None:
     (changes,) = compare(two).heads
-    runs = [open_audit(folder).heads for folder in two]
+    runs = [Audit.open(folder).heads for folder in two]
     a, b = (np.array([score.score for score in run.scores]) for run in runs if run is not None)
     assert changes is not None
     assert changes.rank_correlation.value == pytest.approx(float(stats.spearmanr(a, b).statistic))
@@ -79,7 +80,7 @@ def test_margins_are_paired_by_occupation_and_silent_ones_count_as_zero(tmp_path
     difference = difference_of(runs, "margin")
     a, b = (
         [line.value or 0.0 for line in run.occupations(run.model) if line.name == "margin"]
-        for run in map(open_prompts, runs)
+        for run in map(Counteracts.open, runs)
     )
     assert a[0] == b[0] == 0.0
     assert (difference.paired, difference.n) == (True, 20)
@@ -108,11 +109,11 @@ def test_inferences_to_other_probes_are_not_paired(tmp_path: Path) -> None:
 def test_other_data_are_not_compared(tmp_path: Path) -> None:
     for name in ("x", "y"):
         seat = MeasuredVariant(BASE, name, measured("seat", 1.0, settings={"data_hash": name}))
-        with Run.open(tmp_path / name, layout.HEADS, heads_settings(name)) as run:
-            run.results(layout.SEAT, [seat].copy)
+        with Run.open(tmp_path / name, Heads, heads_settings(name)) as run:
+            run.results(Heads.seat, [seat].copy)
     comparison = compare([tmp_path / "x", tmp_path / "y"])
     assert comparison.measures["seat"].differences == (None,)
-    assert "asked on other data: not comparable" in comparison_html(comparison)
+    assert "evaluated on other data: not comparable" in render(comparison_page(comparison))
 
 
 def test_an_audit_of_race_is_not_subtracted_from_one_of_gender(tmp_path: Path) -> None:
@@ -121,9 +122,8 @@ def test_an_audit_of_race_is_not_subtracted_from_one_of_gender(tmp_path: Path) -
     seats = [
         ask_seat(model, test, template_contexts(test, 2), resampling=Resampling(100))[0] for test in lists
     ]
-    assert item_difference(*seats) is None
-    assert not same_data(*seats)
-    assert same_data(seats[0], seats[0])
+    assert measured_difference(*seats) is None
+    assert measured_difference(seats[0], seats[0]) is not None
     runs = [write_heads(tmp_path / "a"), write_heads(tmp_path / "b")]
     path = runs[1] / "settings.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
@@ -133,9 +133,8 @@ def test_an_audit_of_race_is_not_subtracted_from_one_of_gender(tmp_path: Path) -
 
 
 def test_one_audit_is_compared_with_its_own_changed_models(two: tuple[Path, Path]) -> None:
-    assert compare(two[:1]).runs[:2] == ("before", "without heads 4-5, 1-2")
-    assert difference_of(two[:1], "seat").value == pytest.approx(-0.52)  # from the same items, not from all
-    assert difference_of(two[:1], "margin").paired
+    assert compare(two[:1]).runs[:2] == ("before", f"tokens: soft, 2-d {HOSTILE}")
+    assert difference_of(two[:1], "seat").value == pytest.approx(-1.12)  # from the same items, not from all
 
 
 def test_one_run_without_variants_needs_another(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_a_measure_of_the_users_own_is_compared_under_its_own_title(tmp_path: Pa
     compared = compare(runs).measures["pronoun gap"]
     assert (compared.title, compared.reading, compared.digits) == ("First gap", "First", 1)
     assert difference_of(runs, "pronoun gap").value == pytest.approx(0.5)
-    assert "First gap" in comparison_html(compare(runs))
+    assert "First gap" in render(comparison_page(compare(runs)))
 
 
 def test_a_comparison_comes_back_from_its_json(two: tuple[Path, Path]) -> None:
@@ -164,7 +163,7 @@ def test_a_comparison_comes_back_from_its_json(two: tuple[Path, Path]) -> None:
 
 
 def test_the_page_of_a_comparison_is_whole_and_escaped(two: tuple[Path, Path]) -> None:
-    text = comparison_html(compare(two))
+    text = render(comparison_page(compare(two)))
     assert HOSTILE not in text
     assert f"<h1>first against {html.escape(HOSTILE)}</h1>" in text
     assert "unpaired: from the two intervals" in text

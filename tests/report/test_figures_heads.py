@@ -9,17 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadRun
 from levelhead.escaping import escaped
 from levelhead.pages.charts.base import color, figure
-from levelhead.pages.charts.heads import distribution, tradeoff
-from levelhead.pages.figures.heads import heat_map, write_figures
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.debias import StrategyMeasured
-from levelhead.results.records.heads import HeadScore
-from levelhead.results.runs import HeadsRun, open_heads
+from levelhead.pages.charts.heads import distribution, heat_map, tradeoff, write_figures
+from levelhead.runs.folder import Run
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.records import HeadScore, StrategyMeasured
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads
 
 CSS = Path(__file__).parents[2] / "src" / "levelhead" / "pages" / "template" / "page.css"
@@ -44,7 +41,7 @@ def test_a_heads_run_with_all_experiments_has_all_figures(tmp_path: Path) -> Non
 
 
 def test_a_run_without_scores_is_one_clear_line(tmp_path: Path) -> None:
-    Run.open(tmp_path / "run", layout.HEADS, heads_settings()).close()
+    Run.open(tmp_path / "run", Heads, heads_settings()).close()
     with pytest.raises(BadRun, match="no head scores yet"):
         write_figures(tmp_path / "run")
 
@@ -86,9 +83,9 @@ def test_the_trade_shows_each_strategy_once_on_all_contexts(tmp_path: Path) -> N
 def test_a_model_that_predicts_no_tokens_has_no_trade_to_show(tmp_path: Path) -> None:
     seats = [StrategyMeasured(name, (), measured("seat", 1.2)) for name in ("base", "top-2")]
     missing = [StrategyMeasured(name, (), measured("fluency change", None)) for name in ("base", "top-2")]
-    with Run.open(tmp_path / "run", layout.HEADS, heads_settings()) as run:
-        run.results(layout.TOP_SWEEP, lambda: [*seats, *missing])
-        assert tradeoff(HeadsRun(run.data())) is None
+    with Run.open(tmp_path / "run", Heads, heads_settings()) as run:
+        run.results(Heads.top_sweep, lambda: [*seats, *missing])
+        assert tradeoff(Heads(run.data())) is None
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\0", "\u2028", "\ud800", "\uffff"])

@@ -13,20 +13,20 @@ from levelhead.inference.claims import Claim
 from levelhead.inference.headline import headline_claims
 from levelhead.measures.catalog import MeasureInfo, verdict
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.heads import CHANGE_ON_OTHER_WORDS, HEAD_AGREEMENT
-from levelhead.results.runs import open_audit
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.audit import Audit
+from levelhead.studies.heads import Heads
+from levelhead.studies.heads.records import HEAD_AGREEMENT
 from tests.report.synthetic import heads_settings, measured
-from tests.report.test_headline import SETTINGS, WAY, cross_fitted
+from tests.report.test_headline import SETTINGS, cross_fitted
 
 WIDTH = MeasureInfo("width", "Width", neutral=0.0, above="is wide", below="is narrow")
 
 
 def held_against(name: str, value: float, floor: float, half: float = 0.02) -> Measurement:
     """A measurement with a narrow interval and a tiny p against a null with this floor."""
-    null = Null("null twins", 19, floor, 0.03, 0.0001)
+    null = Null("null models", 19, floor, 0.03, 0.0001)
     return measured(name, value, half, neutral=0.0, null=null)
 
 
@@ -34,13 +34,12 @@ def claims_of(
     folder: Path, base: list[Measurement], cross_fit: list[Measurement] | None = None
 ) -> dict[str, tuple[Claim, bool]]:
     """The claims of an audit with these numbers: each with whether it holds."""
-    with Run.open(folder, layout.AUDIT, SETTINGS) as run:
-        run.results(layout.MEASURED.of("all"), [MeasuredVariant(BASE, "tiny", each) for each in base].copy)
-        run.results(layout.MEASURES, [WIDTH].copy)
-        run.results(layout.MITIGATIONS, [WAY].copy)
-    with Run.open(folder / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
-        run.results(layout.CROSS_FIT, (cross_fit or []).copy)
-    return {name: (claim, holds) for name, claim, holds in headline_claims(open_audit(folder))}
+    with Run.open(folder, Audit, SETTINGS) as run:
+        run.results(Audit.measured.of("all"), [MeasuredVariant(BASE, "tiny", each) for each in base].copy)
+        run.results(Audit.measures, [WIDTH].copy)
+    with Run.open(folder / Audit.heads.folder, Heads, heads_settings()) as run:
+        run.results(Heads.cross_fit, (cross_fit or []).copy)
+    return {name: (claim, holds) for name, claim, holds in headline_claims(Audit.open(folder))}
 
 
 @pytest.mark.parametrize("name", ["preference", "strength", "log_odds", "width"])
@@ -68,14 +67,8 @@ def test_odds_and_measures_of_yours_below_their_floor_run_the_other_way(tmp_path
     assert [text for text in texts if "run against" in text or "is narrow" in text] == texts
 
 
-def test_heads_must_help_and_agree_more_than_those_of_models_without_meaning(tmp_path: Path) -> None:
-    weak = [
-        cross_fitted(CHANGE_ON_OTHER_WORDS, -0.1, -0.3, 0.0001),
-        cross_fitted(HEAD_AGREEMENT, 0.2, 0.5, 0.0001),
-    ]
-    assert [holds for _, holds in claims_of(tmp_path / "weak", [], weak).values()] == [False, False]
-    clear = [
-        cross_fitted(CHANGE_ON_OTHER_WORDS, -0.4, -0.3, 0.0001),
-        cross_fitted(HEAD_AGREEMENT, 0.6, 0.5, 0.0001),
-    ]
-    assert [holds for _, holds in claims_of(tmp_path / "clear", [], clear).values()] == [True, True]
+def test_heads_must_agree_more_than_those_of_models_without_meaning(tmp_path: Path) -> None:
+    weak = [cross_fitted(HEAD_AGREEMENT, 0.2, 0.5, 0.0001)]
+    assert [holds for _, holds in claims_of(tmp_path / "weak", [], weak).values()] == [False]
+    clear = [cross_fitted(HEAD_AGREEMENT, 0.6, 0.5, 0.0001)]
+    assert [holds for _, holds in claims_of(tmp_path / "clear", [], clear).values()] == [True]

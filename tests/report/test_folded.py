@@ -7,10 +7,10 @@ from pathlib import Path
 
 from levelhead.inference.contents import open_contents
 from levelhead.pages.chapters import Chapter
-from levelhead.pages.found import found
 from levelhead.pages.glossary import Terms, explained
 from levelhead.pages.page import report_html
-from levelhead.results.runs import open_heads
+from levelhead.pages.presented import found, presented
+from levelhead.studies.heads import open_heads
 from tests.report.synthetic import write_audit, write_heads, write_prompts
 
 
@@ -18,7 +18,7 @@ def test_every_chapter_of_an_audit_is_folded_under_what_it_found(tmp_path: Path)
     contents = open_contents(write_audit(tmp_path / "audit"))
     page = report_html(contents)
     folds = re.findall(
-        r'<details class="study">.*?<span class="found-line">(.*?)</span></summary>', page, re.S
+        r'<details class="study"(?: open)?>.*?<span class="found-line">(.*?)</span></summary>', page, re.S
     )
     assert (
         len(folds)
@@ -28,17 +28,21 @@ def test_every_chapter_of_an_audit_is_folded_under_what_it_found(tmp_path: Path)
     assert all(re.sub("<[^>]+>", "", line).strip().endswith((".", "?")) for line in folds)
 
 
+def found_in(folder: Path, chapter: str) -> str:
+    """What stands where a chapter of the page is folded."""
+    sections = presented(open_contents(folder)).sections
+    return next(section.found for section in sections if section.id == chapter)
+
+
 def test_the_sentence_of_the_heads_counts_those_that_stand_out(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "heads")
-    run, said = open_heads(folder), found(open_contents(folder), "heads")
+    run, said = open_heads(folder), found_in(folder, "heads")
     assert said.startswith(f"{len(run.clear_heads)} of {len(run.scores)} heads stand out clearly")
     assert f"of head {run.ranked[0].head}." in said
 
 
 def test_the_sentence_of_the_prompts_has_the_log_odds_with_their_interval(tmp_path: Path) -> None:
-    assert re.search(
-        r"log-odds .* -?\d\.\d\d \[", found(open_contents(write_prompts(tmp_path / "p")), "knowledge")
-    )
+    assert re.search(r"log-odds .* -?\d\.\d\d \[", found_in(write_prompts(tmp_path / "p"), "counteracts"))
 
 
 def test_a_chapter_without_a_sentence_says_nothing(tmp_path: Path) -> None:

@@ -18,44 +18,38 @@ import pytest
 import yaml
 
 import levelhead as lh
-from levelhead.inference.check import EVERY, Checked, exit_code
+from levelhead.inference.check import EVERY, Checked, Plan, Threshold, exit_code
 from levelhead.inference.contents import open_contents
-from levelhead.inference.thresholds import Plan, Threshold
 from levelhead.measures.catalog import DOUBTED, MeasureInfo
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.null import null_range
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.settings import BenchmarkRunSettings
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.runs.study import DOUBT_FACT
+from levelhead.studies.benchmark import Benchmark
+from levelhead.studies.benchmark.settings import BenchmarkStored
 from tests.report.synthetic import measured, write_audit, write_glue_run, write_heads, write_prompts
 from tests.typed import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARE = "crows-pairs share"
-MODELS = "null twins; p two-sided, Student's t, normal null"
+MODELS = "null models; p two-sided, Student's t, normal null"
 
 
 def write_scores(folder: Path, *scores: Measurement, hashes: Mapping[str, str] | None = None) -> Path:
     """A run with these scores, as `levelhead measure` writes it."""
-    settings = BenchmarkRunSettings(
-        study=layout.BENCHMARK.study,
-        seed=0,
+    settings = BenchmarkStored(
+        study=Benchmark.name,
         benchmark="crows-pairs",
-        model="tiny",
-        published="pairs.csv",
-        rule=None,
-        categories=(),
-        limit=None,
+        models=("tiny",),
+        data="pairs.csv",
         null=9,
-        chat=False,
-        predictions=None,
         resamples=100,
     )
     share = MeasureInfo(SHARE, "Share", neutral=0.5, scale=(0, 1))
-    with Run.open(folder, layout.BENCHMARK, settings, hashes=dict(hashes or {})) as run:
-        run.results(layout.BENCHMARK_SCORES, lambda: [MeasuredVariant(BASE, "tiny", each) for each in scores])
-        run.results(layout.BENCHMARK_MEASURES, lambda: [share])
+    with Run.open(folder, Benchmark, settings, hashes=dict(hashes or {})) as run:
+        run.results(Benchmark.compared, lambda: [MeasuredVariant(BASE, "tiny", each) for each in scores])
+        run.results(Benchmark.measures, lambda: [share])
     return folder
 
 
@@ -69,7 +63,7 @@ def on_items(items: str, value: float = 0.6) -> Measurement:
 def incomparable(kind: str, place: Path) -> tuple[Path, Path]:
     """A run and a baseline that have nothing in common."""
     first, second = place / "run", place / "baseline"
-    doubt = {layout.DOUBT_FACT: "it does not read plain English"}
+    doubt = {DOUBT_FACT: "it does not read plain English"}
     if kind == "another kind of run":
         return write_prompts(first), write_heads(second)
     if kind == "another benchmark":
@@ -236,15 +230,27 @@ def test_thresholds_of_a_file_of_python_and_in_junit_are_warned_of_too(
 
 # ---- the gates of our own pages
 
-# what `make demo` measured, and CrowS-Pairs of lh:gpt-mini: the null, and how far the interval reaches below
-# and above the value
+# what `make demo` measured, CrowS-Pairs of lh:gpt-mini and its texts: the null, and how far the interval
+# reaches below and above the value
 NULLS: dict[str, tuple[Null, float, float]] = {
     "seat": (Null(MODELS, 9, 0.1322, 0.0491, 0.5), 0.287, 0.264),
     "strength": (Null(MODELS, 5, 0.2316, 0.0167, 0.5), 0.075, 0.127),
     "preference": (Null(MODELS, 5, -0.0108, 0.0277, 0.5), 0.056, 0.058),
     SHARE: (Null(MODELS, 5, 0.4804, 0.0254, 0.5), 0.028, 0.028),
+    "who appears": (Null("labels exchanged among occupations, two-sided", 9999, 0.0, 0.125, 0.5), 0.21, 0.27),
+    "paired gap: sentiment/gender + names": (
+        Null("sign flips by cluster, two-sided", 31, 0.0, 0.03, 0.5),
+        0.06,
+        0.06,
+    ),
 }
-UNTESTED = {"ability": 0.72, "lms": 0.94, "glue/sst2": 0.88, "fairness": 0.9}  # no null model was evaluated
+UNTESTED = {
+    "ability": 0.72,
+    "lms": 0.94,
+    "glue/sst2": 0.88,
+    "fairness": 0.9,
+    "mirror divergence": 2.3,
+}  # no null model was evaluated
 KEPT = {"items": (0.1, -0.2, 0.1)}  # so that changes are paired
 
 
@@ -268,7 +274,7 @@ def sample_gates(page: Path) -> list[str]:
     return [line.replace("check audit", "check RUN") for line in found]
 
 
-PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "examples/ci/github-workflow.yml"]
+PAGES = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "examples/ci/github-workflow.yml"]
 WITH_GATES = sorted(page for page in PAGES if sample_gates(page))
 
 
@@ -314,7 +320,7 @@ print(ends)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_closed_pipe_changes_no_verdict_and_no_error(tmp_path: Path) -> None:
     run = str(write_scores(tmp_path / "run", STRENGTH))
     limits = ("strength=0.5", "strength=0.3", "strength=0.1", "distance=0.1", "nonsense=1")

@@ -8,22 +8,20 @@ from pathlib import Path
 import pytest
 
 from levelhead.errors import BadOption
-from levelhead.inference.check import Judged, check, exit_code
+from levelhead.inference.check import Judged, Plan, check, exit_code, threshold
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents, variants
-from levelhead.inference.thresholds import Plan, threshold
 from levelhead.measures.glue import glue_difference
 from levelhead.pages.blocks import Code, Drawn, Shown
 from levelhead.pages.card import card
-from levelhead.pages.sections.glue import glue_section
-from levelhead.pages.sections.index import sections
-from levelhead.pages.sections.opening import opening
+from levelhead.pages.presented import sections, summary
 from levelhead.pages.tables import Table
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE
-from levelhead.results.runs import open_audit, open_glue
-from tests.report.synthetic import write_audit, write_glue_run
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.audit import Audit
+from levelhead.studies.glue import Glue
+from levelhead.studies.glue.chapter import chapters
+from tests.report.synthetic import measured, write_audit, write_glue_run
 from tests.report.synthetic.glue import HALVED
 from tests.report.synthetic.prompts import CLOSED
 
@@ -57,7 +55,7 @@ def test_a_task_that_was_not_trained_is_not_measured_and_an_unknown_one_is_one_l
 def test_a_release_can_ask_for_a_bound_on_the_paired_cost(run: Path) -> None:
     (value,), (bound,) = (judged(run, "glue/sst2 change=-0.09", "closed", bound) for bound in (False, True))
     assert (value.outcome, bound.outcome) == ("holds", "fails")
-    cost = next(each for each in open_glue(run).costs if (each.task, each.recipe) == ("sst2", "closed"))
+    cost = next(each for each in Glue.open(run).costs if (each.task, each.recipe) == ("sst2", "closed"))
     assert cost.measurement.interval is not None
     assert (value.judged, bound.judged) == (cost.measurement.value, cost.measurement.interval[0])
 
@@ -69,7 +67,7 @@ def test_recipes_of_one_run_are_compared_by_the_runs_own_pairing(run: Path) -> N
     compared = compare([run])
     assert compared.runs == ("before", "closed", HALVED)
     difference = compared.measures["glue/sst2"].differences[0]
-    cost = next(each for each in open_glue(run).costs if (each.task, each.recipe) == ("sst2", "closed"))
+    cost = next(each for each in Glue.open(run).costs if (each.task, each.recipe) == ("sst2", "closed"))
     assert difference is not None
     assert difference.paired
     assert (difference.value, difference.interval) == (cost.measurement.value, cost.measurement.interval)
@@ -81,12 +79,12 @@ def test_two_runs_on_the_same_items_are_paired_by_item_and_by_seed(run: Path, tm
     one, other = (
         [
             unit.predictions.values
-            for unit in open_glue(each).units
+            for unit in Glue.open(each).units
             if (unit.task, unit.recipe) == ("stsb", BASE)
         ]
         for each in runs
     )
-    gold = next(task.gold.values for task in open_glue(run).tasks if task.task == "stsb")
+    gold = next(task.gold.values for task in Glue.open(run).tasks if task.task == "stsb")
     expected = glue_difference("spearman", gold, one, other)
     assert difference is not None
     assert difference.how.startswith("paired by item and by seed (2")
@@ -97,7 +95,7 @@ def test_two_runs_on_the_same_items_are_paired_by_item_and_by_seed(run: Path, tm
 
 
 def tables_of(folder: Path) -> dict[str, Table]:
-    section = glue_section(open_contents(folder))
+    (section,) = chapters(open_contents(folder))
     assert section is not None
     return {block.table.name: block.table for block in section.blocks if isinstance(block, Shown)}
 
@@ -132,7 +130,7 @@ def test_every_difference_has_its_interval_and_its_verdict_sentence(run: Path) -
 
 
 def test_learning_curves_show_every_training_of_the_chosen_task(run: Path) -> None:
-    section = glue_section(open_contents(run))
+    (section,) = chapters(open_contents(run))
     assert section is not None
     (drawn,) = [block for block in section.blocks if isinstance(block, Drawn)]
     assert [chart.name for chart in drawn.charts] == ["curves-score", "curves-loss"]
@@ -144,9 +142,9 @@ def test_learning_curves_show_every_training_of_the_chosen_task(run: Path) -> No
 
 def test_a_glue_run_opens_with_its_verdicts_and_has_its_recipes(run: Path) -> None:
     contents = open_contents(run)
-    assert [section.id for section in sections(contents)] == ["measured", "glue", "limits", "reproduce"]
-    assert opening(contents).findings[0].text == "closed, sst2, accuracy: costs 7.4 points [3.2, 11.5]."
-    section = glue_section(contents)
+    assert [section.id for section in sections(contents)] == ["measured", "glue", "limits", "again"]
+    assert summary(contents).findings[0].text == "closed, sst2, accuracy: costs 7.4 points [3.2, 11.5]."
+    (section,) = chapters(contents)
     assert section is not None
     assert len([block for block in section.blocks if isinstance(block, Code)]) == 2
 
@@ -165,13 +163,13 @@ def test_a_card_has_every_recipe(run: Path) -> None:
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An audit whose model was fine-tuned too, untouched and without its heads."""
     folder = write_audit(tmp_path_factory.mktemp("runs") / "audit")
-    learned = open_glue(write_glue_run(folder / layout.GLUE_PART, closed=CLOSED, worse=0.1))
-    with Run.open(
-        folder, layout.AUDIT, open_audit(folder).settings, hashes=open_audit(folder).data.hashes
-    ) as run:
+    learned = Glue.open(write_glue_run(folder / Audit.glue.folder, closed=CLOSED, worse=0.1))
+    with Run.open(folder, Audit, Audit.open(folder).settings, hashes=Audit.open(folder).data.hashes) as run:
         for name in (BASE, CLOSED):
-            key = layout.MEASURED.of("glue") if name == BASE else layout.VERIFIED.of(f"{name}/glue")
+            key = Audit.measured.of("glue") if name == BASE else Audit.verified.of(f"{name}/glue")
             run.results(key, partial(learned.measured, name))
+        seat = measured("seat", 0.735, neutral=0.0)
+        run.result(Audit.verified.of(f"{CLOSED}/seat"), lambda: MeasuredVariant(CLOSED, "lh:tiny", seat))
     return folder
 
 
@@ -183,7 +181,7 @@ def test_an_audit_is_judged_by_glue_scores_and_costs(audit: Path) -> None:
 
 
 def test_an_audits_page_shows_bias_against_glue(audit: Path) -> None:
-    section = glue_section(open_contents(audit))
+    (section,) = chapters(open_contents(audit))
     assert section is not None
     first, _ = [block for block in section.blocks if isinstance(block, Drawn)]
     points = {point["setting"]: point for point in first.charts[0].spec["data"]["values"]}

@@ -11,84 +11,70 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.inference.claims import SILENT, WITH_EXCHANGE, floor_text, too_few_text, valued
 from levelhead.inference.contents import measurements, open_contents
-from levelhead.inference.fill_in import beyond_twins
+from levelhead.inference.fill_in import beyond_null_models
+from levelhead.inference.head_claims import (
+    clear_heads_text,
+    removal_text,
+    sound_row_text,
+)
 from levelhead.inference.headline import headline, headline_claims
-from levelhead.inference.heads_in_words import clear_heads_text, removal_text, row_words, sound_row_text
-from levelhead.inference.infos import claimed, verdict_of
+from levelhead.inference.verdicts import claimed, verdict_of
 from levelhead.measures.catalog import UNTESTED
 from levelhead.measures.exchange import Exchange
-from levelhead.measures.fairness import ALWAYS_NEUTRAL, P_RIGHT
 from levelhead.measures.measurement import FUTILE, Measurement, Null
 from levelhead.measures.null import models_needed
 from levelhead.measures.stereoset import SCALE_FREE
-from levelhead.pages.notebook import notebook_html
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.audit import Mitigation, NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
-from levelhead.results.records.heads import (
+from levelhead.pages.renderers import notebook_html
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.audit import Audit
+from levelhead.studies.audit.settings import AuditStored
+from levelhead.studies.counteracts import Counteracts
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.records import (
     CHANGE_ON_OTHER_WORDS,
     HEAD_AGREEMENT,
     LARGEST_HELD,
     HeadScore,
 )
-from levelhead.results.runs import open_audit, open_heads, open_prompts
-from levelhead.results.settings import AuditRunSettings
 from tests.report.synthetic import HOSTILE, heads_settings, measured, write_heads, write_prompts
 from tests.report.synthetic.heads import contrasts
 from tests.sealing import reseal
 
 CLOSED = "without heads 4-5, 1-2"
-SETTINGS = AuditRunSettings(
-    study=layout.AUDIT.study,
-    seed=0,
-    model="tiny",
+SETTINGS = AuditStored(
+    study=Audit.name,
+    models=("tiny",),
     abilities=("mlm",),
     layers=4,
     heads=5,
-    large=False,
-    bias="gender",
-    nli=None,
     top=2,
-    full=False,
 )
-WAY = Mitigation(CLOSED, "Heads are removed.", (Head(3, 4), Head(0, 1)), "", True)
-PERPLEXITY = measured("fluency change", 1.0234, 0.01, neutral=1.0)
-
-
-def candidate(
-    name: str, bias: float | None, ability: float | None, chosen: bool = False
-) -> ProjectionCandidate:
-    values = NamedValue("strength", bias), NamedValue("lms", ability)
-    return ProjectionCandidate(name, "SENT", "", *values, viable=True, gain=0.1, recipe="", chosen=chosen)
 
 
 def headline_of(
     folder: Path,
     variants: Mapping[str, list[Measurement]],
-    candidates: list[ProjectionCandidate] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """The headline of an audit with these measurements and candidates."""
-    with Run.open(folder, layout.AUDIT, SETTINGS) as run:
+    """The headline of an audit with these measurements."""
+    with Run.open(folder, Audit, SETTINGS) as run:
         for variant, measurements in variants.items():
-            key = layout.MEASURED.of("all") if variant == BASE else layout.VERIFIED.of(f"{variant}/all")
+            key = Audit.measured.of("all") if variant == BASE else Audit.verified.of(f"{variant}/all")
             run.results(key, [MeasuredVariant(variant, "tiny", each) for each in measurements].copy)
-        run.results(layout.CANDIDATES, (candidates or []).copy)
-        run.results(layout.MITIGATIONS, [WAY].copy)
-    head = headline(open_audit(folder))
+    head = headline(Audit.open(folder))
     return head.text, head.findings
 
 
 def held(folder: Path) -> dict[str, bool]:
     """Every claim of an audit's page, and whether it holds."""
-    return {name: holds for name, _, holds in headline_claims(open_audit(folder))}
+    return {name: holds for name, _, holds in headline_claims(Audit.open(folder))}
 
 
 def seat(value: float, half: float = 0.1, p: float | None = 0.0001) -> Measurement:
-    null = None if p is None else Null("null twins", 19, 0.17, 0.06, p)
+    null = None if p is None else Null("null models", 19, 0.17, 0.06, p)
     return measured("seat", value, half, neutral=0.0, details={"p_value": 0.0004}, null=null)
 
 
@@ -145,7 +131,11 @@ def test_what_was_not_measured_is_said_with_its_reason(tmp_path: Path) -> None:
 
 def strength(value: float, relative: float, p: float = 0.18) -> Measurement:
     null = Null("sign flips", 9_999, 0.226, 0.03, p)
-    details = {SCALE_FREE: relative, "p_flips": p, "p_twins": 0.0001}  # the larger of two p-values counts
+    details = {
+        SCALE_FREE: relative,
+        "p_flips": p,
+        "p_null_models": 0.0001,
+    }  # the larger of two p-values counts
     return measured("strength", value, 0.01, neutral=0.0, details=details, null=null)
 
 
@@ -167,127 +157,49 @@ def test_without_null_models_no_claim_is_made_whatever_other_tests_say(tmp_path:
     text, findings = headline_of(tmp_path / "run", variants)
     assert "nothing is claimed" in text
     assert findings[0].endswith("claimed of preference, lpbs career.")
-    assert not any(holds for _, _, holds in headline_claims(open_audit(tmp_path / "run")))
+    assert not any(holds for _, _, holds in headline_claims(Audit.open(tmp_path / "run")))
     with_models = {BASE: [seat(1.2), preferred, filled]}
     headline_of(tmp_path / "with", with_models)
-    holds = {name: ok for name, _, ok in headline_claims(open_audit(tmp_path / "with"))}
+    holds = {name: ok for name, _, ok in headline_claims(Audit.open(tmp_path / "with"))}
     assert holds == {"association": True, "preference": False, "lpbs career": True}
 
 
 def test_too_few_null_models_are_said_with_how_many_are_needed(tmp_path: Path) -> None:
-    few = Null("null twins; p two-sided, Student's t, normal null", 3, 0.2, 0.1, 0.06)
+    few = Null("null models; p two-sided, Student's t, normal null", 3, 0.2, 0.1, 0.06)
     large = measured("seat", 1.78, 0.1, neutral=0.0, null=few)
     text, _ = headline_of(tmp_path / "few", {BASE: [large]})
     needed = models_needed(few, 0.05 * 0.75)
     assert needed is not None
     assert 3 < needed < 19
     assert f"{too_few_text(3)}; about {needed} are needed" in text
-    assert "can be told" not in text
+    assert "not significantly" not in text
     nothing = measured("seat", 0.25, 0.1, neutral=0.0, null=replace(few, p_value=0.9))
     assert "at least 19 are needed" in headline_of(tmp_path / "none", {BASE: [nothing]})[0]
     enough = measured("seat", 0.25, 0.1, neutral=0.0, null=replace(few, draws=19, p_value=0.4))
     assert "too few" not in headline_of(tmp_path / "enough", {BASE: [enough]})[0]
 
 
-def strength_change(value: float, p: float = 0.0002) -> Measurement:
-    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, p)
-    return measured("strength change", value, 0.05, 85, neutral=0.0, null=null)
-
-
-def projected(folder: Path, before: list[Measurement], after: list[Measurement]) -> str:
-    """What is said of a projection with these numbers on the items that it was not chosen on."""
-    candidates = [candidate(BASE, 0.41, 0.8), candidate("sent: soft", 0.2, 0.79, chosen=True)]
-    variants = {BASE: [seat(1.2)], SAME_ITEMS: before, "sent: soft": after}
-    _, findings = headline_of(folder, variants, candidates)
-    (text,) = [text for text in findings if "sent: soft" in text]
-    return text
-
-
-def test_a_projection_is_claimed_with_verified_values_on_items_that_it_was_not_chosen_on(
-    tmp_path: Path,
-) -> None:
-    before = [strength(0.41, 2.1), measured("lms", 0.8)]
-    after = [strength(0.2, 1.0), strength_change(-0.21), measured("lms", 0.79), PERPLEXITY]
-    text = projected(tmp_path, before, after)
-    assert held(tmp_path)["projection"]
-    numbers = ("-0.21 [-0.26, -0.16]", "0.20 [0.19, 0.21]", "2.10 → 1.00", "0.80 → 0.79", "+2.3 %")
-    assert [text.count(number) for number in numbers] == [1] * len(numbers)
-
-
-@pytest.mark.parametrize(
-    ("after", "words"),
-    [
-        ([strength(0.2, 2.2), strength_change(-0.21)], "only flattens"),
-        ([strength(0.2, 1.0), strength_change(-0.21, p=0.2)], "is not shown to lower"),
-        ([strength(0.4, 2.0), strength_change(-0.01)], "is not shown to lower"),
-        ([strength(0.6, 1.0), strength_change(0.21)], "is not shown to lower"),
-        ([strength(0.2, 1.0), strength_change(-0.21), measured("nsp_accuracy", 0.6)], "loses too much"),
-    ],
-)
-def test_a_projection_counts_only_if_its_bias_and_its_scale_free_companion_fall_and_ability_is_kept(
-    tmp_path: Path, after: list[Measurement], words: str
-) -> None:
-    before = [strength(0.41, 2.1), measured("nsp_accuracy", 0.8)]
-    assert f"sent: soft {words}" in projected(tmp_path, before, after)
-    assert not held(tmp_path)["projection"]
-
-
-def test_fairness_is_said_with_the_floor_of_always_answering_neutral(tmp_path: Path) -> None:
-    able = measured("ability", 0.7, details={P_RIGHT: 0.6, ALWAYS_NEUTRAL: 1 / 3})
-    null = Null("before and after exchanged by cluster", 9_999, 0.0, 0.03, 0.0002)
-    change = measured("fairness change", 0.3, 0.05, 20, neutral=0.0, null=null)
-    values = NamedValue("fairness", 0.1), NamedValue("ability", 0.7)
-    candidates = [
-        ProjectionCandidate(name, "SENT", "", *values, viable=True, gain=0.1, recipe="", chosen=name != BASE)
-        for name in (BASE, "sent: soft")
-    ]
-    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
-        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
-        for variant, own in ((SAME_ITEMS, [able]), ("nli sent: soft", [able, change])):
-            records = [MeasuredVariant(variant, "tiny-nli", each) for each in own]
-            run.results(layout.VERIFIED.of(f"{variant}/inference"), records.copy)
-        run.results(layout.NLI_CANDIDATES, candidates.copy)
-    said = headline(open_audit(tmp_path)).findings[0]
-    assert held(tmp_path)["nli projection"]
-    assert all(number in said for number in (valued(change), "ability 0.33", "0.70 → 0.70", "0.60 → 0.60"))
-
-
-def test_a_projection_without_a_change_claims_nothing(tmp_path: Path) -> None:
-    missing = Measurement.missing("strength change", "no triple pair")
-    for name, after, why in (("missing", missing, missing.reason), ("none", PERPLEXITY, "not verified")):
-        assert why in projected(tmp_path / name, [], [after])
-        assert held(tmp_path / name) == {"association": True}
-
-
-def test_no_projection_that_helps_is_said(tmp_path: Path) -> None:
-    _, findings = headline_of(
-        tmp_path, {BASE: [seat(1.2)]}, [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
-    )
-    assert [text.startswith("None of 1 projections") for text in findings] == [True]
-    assert "projection" not in held(tmp_path)
-
-
 def test_heads_inside_the_audit_have_their_findings(tmp_path: Path) -> None:
-    write_heads(tmp_path / layout.HEADS_PART)
-    scores = open_heads(tmp_path / layout.HEADS_PART).scores
+    write_heads(tmp_path / Audit.heads.folder)
+    scores = open_heads(tmp_path / Audit.heads.folder).scores
     _, findings = headline_beside(tmp_path)
     biased = sum(score.biased for score in scores)
     (start,) = [i for i, text in enumerate(findings) if text.startswith(f"{biased} of 20 heads")]
     assert "0.93 [0.89, 0.97]" in findings[start + 1]
-    assert "0.0250 [0.0150, 0.0350]" in findings[start + 2]
-    assert "0.0600 [0.0500, 0.0700]" in findings[start + 2]
+    assert "0.025 [0.015, 0.035]" in findings[start + 2]
+    assert "0.060 [0.050, 0.070]" in findings[start + 2]
 
 
 @pytest.mark.parametrize(("p", "holds"), [(0.004, True), (0.2, False)])
 def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
     tmp_path: Path, p: float, holds: bool
 ) -> None:
-    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
-        run.results(layout.COUNTER_CONTRASTS, partial(contrasts, p))
+    with Run.open(tmp_path / Audit.heads.folder, Heads, heads_settings()) as run:
+        run.results(Heads.contrasts, partial(contrasts, p))
     _, findings = headline_beside(tmp_path)
     assert ("is not shown" in findings[0]) is not holds
     assert held(tmp_path)["attention contrast"] is holds
-    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    claims = {name: claim for name, claim, _ in headline_claims(Audit.open(tmp_path))}
     assert claims["attention contrast"].p == p
 
 
@@ -297,7 +209,7 @@ def test_the_contrast_of_biased_and_regular_heads_is_a_claim_with_the_largest_p(
 def test_a_verdict_in_a_table_claims_no_more_than_the_headline(tmp_path: Path) -> None:
     """A p of 0.03 is too little beside another claim that fails; of a changed model nothing is claimed."""
     flips = Null("sign flips", 999, 0.0, 0.03, 0.03)
-    weak = measured("preference", 0.2, 0.1, 85, neutral=0.0, null=flips, details={"p_twins": 0.01})
+    weak = measured("preference", 0.2, 0.1, 85, neutral=0.0, null=flips, details={"p_null_models": 0.01})
     sure = measured("lpbs career", 0.9, 0.2, 20, neutral=0.0, details={"p_value": 0.0001})
     none = measured("lpbs math", 0.1, 0.4, 20, neutral=0.0, details={"p_value": 0.6})
     headline_of(tmp_path, {BASE: [seat(1.2), weak, sure, none], CLOSED: [sure]})
@@ -317,7 +229,7 @@ def test_a_verdict_in_a_table_claims_no_more_than_the_headline(tmp_path: Path) -
 
 
 def test_odds_that_follow_occupations_are_claimed_and_the_margin_is_described(tmp_path: Path) -> None:
-    dealt = Null("occupations dealt out", 9_999, 0.0, 0.05, 0.0001)
+    dealt = Null("occupations permuted", 9_999, 0.0, 0.05, 0.0001)
     level = measured("log_odds", 0.4, 0.1, 58, neutral=0.0, null=dealt)
     margin = measured("margin", 0.05, 0.01, 58)
     _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level, margin]})
@@ -328,41 +240,41 @@ def test_odds_that_follow_occupations_are_claimed_and_the_margin_is_described(tm
 
 
 def test_what_knowledge_does_is_a_claim_of_the_page_by_kind(tmp_path: Path) -> None:
-    """The second kind has p = 0.03 against twins: enough alone, too little among four claims."""
+    """The second kind has p = 0.03 against null models: enough alone, too little among four claims."""
     write_prompts(tmp_path / "part")
-    with Run.open(tmp_path / "audit", layout.AUDIT, SETTINGS) as run:
-        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    with Run.open(tmp_path / "audit", Audit, SETTINGS) as run:
+        run.result(Audit.measured.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
         lpbs = measured("lpbs career", 0.3, 0.4, neutral=0.0, details={"p_value": 0.5})
-        run.result(layout.MEASURED.of("lpbs"), lambda: MeasuredVariant(BASE, "tiny", lpbs))
-    (tmp_path / "part").rename(tmp_path / "audit" / layout.PROMPTS_PART)
+        run.result(Audit.measured.of("lpbs"), lambda: MeasuredVariant(BASE, "tiny", lpbs))
+    (tmp_path / "part").rename(tmp_path / "audit" / Audit.counteracts.folder)
     claims = {
-        name: (claim.p, holds) for name, claim, holds in headline_claims(open_audit(tmp_path / "audit"))
+        name: (claim.p, holds) for name, claim, holds in headline_claims(Audit.open(tmp_path / "audit"))
     }
     assert claims["knowledge, target counter semantic"] == (0.0001, True)
     assert claims["knowledge, unrelated"] == (0.03, False)
-    findings = headline(open_audit(tmp_path / "audit")).findings
+    findings = headline(Audit.open(tmp_path / "audit")).findings
     (said,) = [text for text in findings if "target counter semantic" in text]
     assert "overturns the stereotype" in said
     assert "-0.50 [-0.57, -0.43]" in said
-    assert "1 kinds each cannot be told" in " ".join(findings)
+    assert "1 kinds are each not significantly different" in " ".join(findings)
 
 
-def test_knowledge_that_moves_twins_further_claims_nothing(tmp_path: Path) -> None:
-    cell = open_prompts(write_prompts(tmp_path)).knowledge()[0]
-    assert beyond_twins(cell)
-    null = Null("null twins", 9, -0.9, 0.03, 0.0001)
-    assert not beyond_twins(replace(cell, measurement=replace(cell.measurement, null=null)))
+def test_knowledge_that_moves_null_models_further_claims_nothing(tmp_path: Path) -> None:
+    cell = Counteracts.open(write_prompts(tmp_path)).knowledge()[0]
+    assert beyond_null_models(cell)
+    null = Null("null models", 9, -0.9, 0.03, 0.0001)
+    assert not beyond_null_models(replace(cell, measurement=replace(cell.measurement, null=null)))
 
 
 def untested_heads(folder: Path, null: int) -> Path:
     """A heads study as an audit asks it by default: no null model's heads were scored."""
     path = write_heads(folder) / "results.jsonl"
     text = re.sub(r'"p": [\d.]+, "rank"', '"p": null, "rank"', path.read_text(encoding="utf-8"))
-    text = re.sub(r'"null": \{"method": "null twins[^}]*\}', '"null": null', text)
+    text = re.sub(r'"null": \{"method": "null models[^}]*\}', '"null": null', text)
     path.write_text(text, encoding="utf-8")
     settings = folder / "settings.json"
     stored = json.loads(settings.read_text(encoding="utf-8"))
-    stored["settings"] |= {"null": null, "scored_twins": 0}
+    stored["settings"] |= {"null": null, "scored_nulls": 0}
     settings.write_text(json.dumps(stored), encoding="utf-8")
     reseal(folder)
     return folder
@@ -376,21 +288,23 @@ def untested_heads(folder: Path, null: int) -> Path:
     ],
 )
 def test_an_audit_that_tests_no_heads_claims_nothing_about_them(tmp_path: Path, null: int, why: str) -> None:
-    run = open_heads(untested_heads(tmp_path / layout.HEADS_PART, null))
+    run = open_heads(untested_heads(tmp_path / Audit.heads.folder, null))
     text, findings = headline_beside(tmp_path)
     said = f"Whether a head stands out, and whether removing heads helps: {why}."
     assert said in findings
     others = " ".join((text, *(each for each in findings if each != said)))
     for claim in ("Removing the", "stand out", "hold on the other half", "too few", "not measured over"):
         assert claim not in others
-    assert clear_heads_text(run) == f"Whether a head is clear: {why}."
+    assert clear_heads_text(run) == f"Whether a head is significant: {why}."
     assert removal_text(run, [Head(0, 0)]).endswith(f"whether they are clear: {why}.")
 
 
 def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "run")
     path = folder / "results.jsonl"
-    text = re.sub(r'("method": "null twins[^"]*", "draws": )\d+', r"\g<1>3", path.read_text(encoding="utf-8"))
+    text = re.sub(
+        r'("method": "null models[^"]*", "draws": )\d+', r"\g<1>3", path.read_text(encoding="utf-8")
+    )
     path.write_text(text.replace('"p": 0.05', '"p": 0.25'), encoding="utf-8")  # the least that 3 can give
     reseal(folder)
     run = open_heads(folder)
@@ -403,11 +317,11 @@ def test_three_null_models_are_too_few_to_tell_whether_a_head_is_clear(tmp_path:
 @pytest.mark.parametrize(
     ("draws", "planned", "method", "said"),
     [
-        (5, 9, "null twins; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
-        (5, 5, "null twins; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
-        (5, 9, f"null twins; p one-sided, {FUTILE}", "No head is clear"),
-        (9, 9, "null twins; p one-sided", "No head is clear"),
-        (9, 19, "null twins; p one-sided", f"{too_few_text(9)}; at least 19 are needed"),
+        (5, 9, "null models; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
+        (5, 5, "null models; p one-sided", f"{too_few_text(5)}; at least 9 are needed"),
+        (5, 9, f"null models; p one-sided, {FUTILE}", "No head is significant"),
+        (9, 9, "null models; p one-sided", "No head is significant"),
+        (9, 19, "null models; p one-sided", f"{too_few_text(9)}; at least 19 are needed"),
     ],
 )
 def test_how_many_null_models_are_enough_for_heads_is_what_was_planned_for_them(
@@ -415,30 +329,36 @@ def test_how_many_null_models_are_enough_for_heads_is_what_was_planned_for_them(
 ) -> None:
     null = Null(method, draws, 0.1, 0.05, 0.2, planned=planned)
     largest = Measurement(LARGEST_HELD, 0.2, n=64, null=null)
-    with Run.open(tmp_path, layout.HEADS, heads_settings()) as run:
-        run.results(layout.CROSS_FIT, [largest].copy)
+    with Run.open(tmp_path, Heads, heads_settings()) as run:
+        run.results(Heads.cross_fit, [largest].copy)
         p = 0.1 if planned == 19 else 0.2  # by rank, beyond all of 9; or Student's
-        run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p, 1, 1.2))
+        run.result(Heads.scores, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p, 1, 1.2))
     assert said in clear_heads_text(open_heads(tmp_path))
 
 
 def test_a_null_model_beyond_all_heads_is_enough_to_say_that_none_is_clear(tmp_path: Path) -> None:
     folder = write_heads(tmp_path / "run")
     path = folder / "results.jsonl"
-    text = re.sub(r'("method": "null twins[^"]*", "draws": )\d+', r"\g<1>5", path.read_text(encoding="utf-8"))
+    text = re.sub(
+        r'("method": "null models[^"]*", "draws": )\d+', r"\g<1>5", path.read_text(encoding="utf-8")
+    )
     path.write_text(re.sub(r'"p": 0\.\d+', '"p": 0.5', text), encoding="utf-8")  # 2 of 5 lie beyond all
     reseal(folder)
-    assert clear_heads_text(open_heads(folder)).startswith("No head is clear")
+    assert clear_heads_text(open_heads(folder)).startswith("No head is significant")
 
 
 def test_the_association_is_claimed_of_all_words_and_the_words_without_a_floor_stand_beside_it(
     tmp_path: Path,
 ) -> None:
-    write_heads(tmp_path / layout.HEADS_PART)
+    write_heads(tmp_path / Audit.heads.folder)
     text, _ = headline_beside(tmp_path)
-    row = open_heads(tmp_path / layout.HEADS_PART).sound_row
+    row = open_heads(tmp_path / Audit.heads.folder).sound_row
     assert row is not None
-    assert text.index("1.20 [1.10, 1.30]") < text.index(row_words(row)) < text.index("0.81 [0.40, 1.20]")
+    assert (
+        text.index("1.2 [1.1, 1.3]")
+        < text.index(f"over the {row.words} words that are one token")
+        < text.index("0.8 [0.4, 1.2]")
+    )
 
 
 @pytest.mark.parametrize(
@@ -453,54 +373,46 @@ def test_a_clear_head_is_a_claim_of_its_own(
     tmp_path: Path, p_of_largest: float, p_of_heads: float, holds: bool, words: str
 ) -> None:
     fits = [cross_fitted(HEAD_AGREEMENT, 0.1, 0.0, 0.04), cross_fitted(LARGEST_HELD, 0.2, 0.0, p_of_largest)]
-    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
-        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
-    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
-        run.results(layout.CROSS_FIT, fits.copy)
-        run.result(layout.SCORES, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p_of_heads, 1, 1.2))
-    claims = {name: claim for name, claim, _ in headline_claims(open_audit(tmp_path))}
+    with Run.open(tmp_path, Audit, SETTINGS) as run:
+        run.result(Audit.measured.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    with Run.open(tmp_path / Audit.heads.folder, Heads, heads_settings()) as run:
+        run.results(Heads.cross_fit, fits.copy)
+        run.result(Heads.scores, lambda: HeadScore(Head(0, 0), 0.3, None, 0.2, p_of_heads, 1, 1.2))
+    claims = {name: claim for name, claim, _ in headline_claims(Audit.open(tmp_path))}
     assert claims["clear head"].p == p_of_largest
     assert held(tmp_path)["clear head"] is holds
-    (said,) = [text for text in headline(open_audit(tmp_path)).findings if text.startswith(words)]
-    assert "0.200; 0.00 ± 0.10" in said
+    (said,) = [text for text in headline(Audit.open(tmp_path)).findings if text.startswith(words)]
+    assert "0.20; 0.00 ± 0.10" in said
 
 
 def cross_fitted(name: str, value: float, floor: float, p: float) -> Measurement:
-    null = Null("null twins", 19, floor, 0.1, p)
+    null = Null("null models", 19, floor, 0.1, p)
     return Measurement(name, value, n=3, neutral=0.0, details={"sd": 0.05}, null=null)
 
 
-@pytest.mark.parametrize(
-    ("p", "change", "holds"), [(0.001, -0.2, True), (0.3, -0.2, False), (0.001, 0.2, False)]
-)
-def test_removal_is_judged_on_words_that_heads_were_not_chosen_on(
-    tmp_path: Path, p: float, change: float, holds: bool
-) -> None:
+def test_heads_that_hold_on_other_words_are_claimed_and_their_removal_is_not(tmp_path: Path) -> None:
+    """Whether an ablation helps is said by the table of mitigations alone."""
     fits = [
         cross_fitted(HEAD_AGREEMENT, 0.8, 0.0, 0.001),
-        cross_fitted(CHANGE_ON_OTHER_WORDS, change, -0.02, p),
+        cross_fitted(CHANGE_ON_OTHER_WORDS, -0.2, -0.02, 0.001),
     ]
-    with Run.open(tmp_path, layout.AUDIT, SETTINGS) as run:
-        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
-        run.result(layout.VERIFIED.of("x"), lambda: MeasuredVariant(CLOSED, "tiny", PERPLEXITY))
-        run.results(layout.MITIGATIONS, [WAY].copy)
-    with Run.open(tmp_path / layout.HEADS_PART, layout.HEADS, heads_settings()) as run:
-        run.results(layout.CROSS_FIT, fits.copy)
-    head = headline(open_audit(tmp_path))
-    assert held(tmp_path) == {"association": True, "removal": holds, "agreement": True}
-    assert ("is not shown to lower" in head.text) is not holds
-    assert f"{change:+.2f} ± 0.05" in head.text
-    assert "+2.3 % [+1.3, +3.3]" in head.text
+    with Run.open(tmp_path, Audit, SETTINGS) as run:
+        run.result(Audit.measured.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    with Run.open(tmp_path / Audit.heads.folder, Heads, heads_settings()) as run:
+        run.results(Heads.cross_fit, fits.copy)
+    head = headline(Audit.open(tmp_path))
+    assert held(tmp_path) == {"association": True, "agreement": True}
+    assert "emov" not in head.text
     assert "rank correlation 0.80" in head.findings[0]
 
 
 def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
     """The headline of an audit around the heads run that is in its folder already."""
-    heads = (folder / layout.HEADS_PART).rename(folder.parent / f"{folder.name}-heads")
-    with Run.open(folder, layout.AUDIT, SETTINGS) as run:
-        run.result(layout.MEASURED.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
-    heads.rename(folder / layout.HEADS_PART)
-    head = headline(open_audit(folder))
+    heads = (folder / Audit.heads.folder).rename(folder.parent / f"{folder.name}-heads")
+    with Run.open(folder, Audit, SETTINGS) as run:
+        run.result(Audit.measured.of("seat"), lambda: MeasuredVariant(BASE, "tiny", seat(1.2)))
+    heads.rename(folder / Audit.heads.folder)
+    head = headline(Audit.open(folder))
     return head.text, head.findings
 
 
@@ -509,7 +421,9 @@ def headline_beside(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 def test_a_value_is_shown_with_its_interval_or_the_reason_why_there_is_none() -> None:
     assert valued(measured("seat", 0.456, 0.1)) == "0.46 [0.36, 0.56]"
-    assert valued(measured("seat", 0.456, half=-1), 3) == "0.456"
+    assert valued(measured("seat", 0.456, half=-1)) == "0.46"
+    assert valued(measured("seat", 1.456, 0.1)) == "1.5 [1.4, 1.6]"
+    assert valued(measured("ppl", 129.87, half=-1)) == "130"
     assert valued(Measurement.missing("seat", "no words")) == "not measured (no words)"
 
 
@@ -522,17 +436,17 @@ def test_only_an_interval_can_be_beyond_a_floor() -> None:
 
 @pytest.mark.parametrize(("least", "beyond"), [(0.05, True), (-0.05, False)])
 def test_a_nulls_own_limit_says_whether_a_value_is_beyond_it(least: float, beyond: bool) -> None:
-    null = Null("null twins", 19, 0.1, 0.05, 0.001, least)
+    null = Null("null models", 19, 0.1, 0.05, 0.001, least)
     assert replace(measured("seat", 0.2, 0.3), null=null).beyond(null.floor) is beyond
     assert ("at least 0.05 beyond that" in floor_text(null)) is beyond
     assert ("perhaps nothing beyond that" in floor_text(null)) is not beyond
 
 
-def test_only_nulls_of_twins_speak_of_models_without_meaning_and_small_floors_keep_digits() -> None:
-    twins, flips = (
-        Null(method, 19, 0.0, 0.004, 0.03) for method in ("null twins; p two-sided", "sign flips")
+def test_only_nulls_of_null_models_speak_of_models_without_meaning_and_small_floors_keep_digits() -> None:
+    null_models, flips = (
+        Null(method, 19, 0.0, 0.004, 0.03) for method in ("null models; p two-sided", "sign flips")
     )
-    assert floor_text(twins) == "0.0000 ± 0.0040 in null models, p 0.03"
+    assert floor_text(null_models) == "0.0000 ± 0.0040 in null models, p 0.03"
     assert floor_text(flips) == "0.0000 ± 0.0040 by chance, p 0.03"
     assert floor_text(replace(flips, floor=-0.001, spread=0.1)) == "0.00 ± 0.10 by chance, p 0.03"
 

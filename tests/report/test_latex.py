@@ -12,9 +12,8 @@ import pytest
 
 from levelhead.escaping import escaped
 from levelhead.inference.contents import open_contents
-from levelhead.pages.latex import latex_table, latex_text
 from levelhead.pages.presented import presented
-from levelhead.pages.renderers import latex
+from levelhead.pages.renderers import latex, latex_table, latex_text
 from levelhead.pages.tables import Cell, Part, Table, number, probability, words
 from tests.report.synthetic import HOSTILE, write_audit
 

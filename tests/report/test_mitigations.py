@@ -10,29 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.output import Coined, SelfDebiased, Symmetrized
 from levelhead.edits.sites import passes
-from levelhead.edits.symmetry import Coined, Symmetrized
-from levelhead.inference.check import check
+from levelhead.inference.check import Plan, check, threshold
 from levelhead.inference.contents import Contents, open_contents
-from levelhead.inference.mitigating import bought, costs, findings, missed_text, odds, sentence, written_text
-from levelhead.inference.thresholds import Plan, threshold
+from levelhead.inference.mitigating import (
+    bought,
+    costs,
+    findings,
+    missed_text,
+    odds,
+    sentence,
+    verdict,
+    written_text,
+)
 from levelhead.measures.catalog import CATALOG
-from levelhead.measures.certified import AGREEMENT, Certificate
+from levelhead.measures.certified import AGREEMENT, Certificate, in_sequence
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
+from levelhead.measures.seat import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.card import card
-from levelhead.pages.certified_ways import certified_way, uncertified_text
-from levelhead.pages.charts.mitigations import picture
-from levelhead.pages.limits import limits
-from levelhead.pages.natural_units import natural_cell
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex, markdown
+from levelhead.pages.sections.closing import limits
+from levelhead.pages.sections.measured import natural_cell
+from levelhead.pages.what_now import uncertified_text
 from levelhead.probes.coin import Coin
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.mitigating import (
+from levelhead.runs.folder import Run
+from levelhead.studies.mitigate import TIMES, Mitigate
+from levelhead.studies.mitigate.chapter import picture
+from levelhead.studies.mitigate.records import (
     BiasDetected,
     BiasMoved,
     BiasSpilled,
@@ -41,20 +48,11 @@ from levelhead.results.records.mitigating import (
     ModelWritten,
     OddsMoved,
 )
-from levelhead.results.runs import open_mitigate
-from levelhead.results.settings import MitigateRunSettings
+from levelhead.studies.mitigate.settings import MitigateStored
 
-SETTINGS = MitigateRunSettings(
-    study=layout.MITIGATE.study,
-    seed=0,
-    model="some-model",
-    bias="gender",
-    methods=(),
-    objective="",
-    gain=0.0,
-    max_perplexity=2.0,
-    max_loss=2.0,
-    null=9,
+SETTINGS = MitigateStored(
+    study=Mitigate.name,
+    models=("some-model",),
 )
 
 
@@ -86,17 +84,17 @@ def spilled(bias: str, after: float, ends: tuple[float, float]) -> BiasSpilled:
 def written(folder: Path, certified: bool) -> Contents:
     """A finished run of two candidates, the first certified or none."""
     first = a_candidate("one", 0.05, 0.01 if certified else 0.4, certified)
-    with Run.open(folder, layout.MITIGATE, SETTINGS, hashes={}) as run:
-        run.result(layout.DETECTED, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
+    with Run.open(folder, Mitigate, SETTINGS, hashes={}) as run:
+        run.result(Mitigate.detected, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
         moved = BiasMoved("one", "preference", "nats", 0.3, 0.05, -0.25, -0.35, -0.15, 0.8, 0.79)
-        run.results(layout.BIASES_MOVED, lambda: [moved])
-        run.results(layout.ODDS_MOVED, lambda: [OddsMoved("one", "nurse", "female", 1.131, 0.182)])
+        run.results(Mitigate.moved, lambda: [moved])
+        run.results(Mitigate.odds, lambda: [OddsMoved("one", "nurse", "female", 1.131, 0.182)])
         race, age = spilled("race", 0.2, (0.02, 0.18)), spilled("age", 0.1, (-0.1, 0.1))
-        run.results(layout.SPILLOVER, lambda: [race, age])
+        run.results(Mitigate.spillover, lambda: [race, age])
         chosen = ModelWritten("one", "load('model')", "") if certified else ModelWritten("", "", "none")
-        run.result(layout.WRITTEN, lambda: chosen)
-        run.file(layout.TIMES, [MethodTimed("heads", 12.4, 321)])
-        run.results(layout.CANDIDATES_TESTED, lambda: [first, a_candidate("two", 0.1, 0.9, False)])
+        run.result(Mitigate.written, lambda: chosen)
+        run.file(TIMES, [MethodTimed("heads", 12.4, 321)])
+        run.results(Mitigate.candidates, lambda: [first, a_candidate("two", 0.1, 0.9, False)])
     return open_contents(folder)
 
 
@@ -115,8 +113,8 @@ def test_where_agreement_is_a_cost_the_page_says_which_names_state_no_gender(
 ) -> None:
     other = a_candidate("one", 0.05, 0.01, True)
     asked = replace(other, certificate=replace(other.certificate, costs={AGREEMENT: -0.1}))
-    with Run.open(tmp_path / "asked", layout.MITIGATE, SETTINGS, hashes={}) as run:
-        run.results(layout.CANDIDATES_TESTED, lambda: [asked])
+    with Run.open(tmp_path / "asked", Mitigate, SETTINGS, hashes={}) as run:
+        run.results(Mitigate.candidates, lambda: [asked])
     assert any("first names" in each for each in limits(open_contents(tmp_path / "asked")))
     assert not any("first names" in each for each in limits(certified))
 
@@ -129,51 +127,50 @@ def test_a_known_loss_stands_in_the_sentence_that_says_the_gain() -> None:
     rises = BiasMoved("one", "cosine gap", "cosine", 0.008, 0.001, -0.007, None, None, 0.40, 0.72)
     falls = replace(rises, bias="preference", effect_after=0.1)
     said = bought(loses, [rises, falls, replace(rises, candidate="other")])
-    assert (
-        "at the price of perplexity +1.0 %, 2 passes per answer, an effect size of cosine gap that rises"
-        in said
+    assert "; perplexity rises by 1.0 %, each answer takes 2 passes; not worse: agreement unchanged; " in said
+    assert "the effect size of the cosine gap rises from 0.40 to 0.72, because its spread shrinks" in said
+    assert said.count("effect size") == 1
+    free = replace(own, certificate=replace(own.certificate, costs={AGREEMENT: -0.01, "perplexity": -0.284}))
+    assert bought(free, []).endswith(
+        "; no measured ability falls; not worse: agreement +1.0 points, perplexity −25 %"
     )
-    assert "(0.40 → 0.72: its spread shrinks more" in said
-    assert said.count("rises") == 1
-    free = replace(own, certificate=replace(own.certificate, costs={AGREEMENT: -0.01}))
-    assert "with no measured loss in agreement" in bought(free, [])
     unknown = replace(own, certificate=replace(own.certificate, costs={}))
-    assert "at a cost that was not measured" in bought(unknown, [])
+    assert bought(unknown, []).endswith("; what it costs was not measured")
 
 
 def test_the_sentence_names_what_is_certified_or_what_each_one_missed(
     certified: Contents, missed: Contents
 ) -> None:
-    assert certified.mitigations is not None
-    assert missed.mitigations is not None
-    said = sentence(certified.mitigations)
-    assert all(part in said for part in ("one", "preference", "+0.300", "+0.050 nats"))
-    assert sentence(missed.mitigations).count("misses perplexity") == 2
+    assert certified.mitigate is not None
+    assert missed.mitigate is not None
+    said = sentence(certified.mitigate)
+    assert all(part in said for part in ("one", "preference", "0.30", "0.050 nats"))
+    assert sentence(missed.mitigate).count("misses perplexity") == 2
 
 
 def test_a_candidate_that_is_asked_twice_says_so_among_its_costs() -> None:
     once = a_candidate("one", 0.05, 0.01, True)
-    assert costs(once) == "perplexity +1.0 %"
-    assert costs(replace(once, passes=2)) == "perplexity +1.0 %, 2 passes per answer"
+    assert costs(once) == "perplexity rises by 1.0 %"
+    assert costs(replace(once, passes=2)) == "perplexity rises by 1.0 %, each answer takes 2 passes"
 
 
 def test_a_folder_of_another_certified_mitigation_is_told_from_the_first(tmp_path: Path) -> None:
     names = ("one", "two")
-    with Run.open(tmp_path, layout.MITIGATE, SETTINGS, hashes={}) as run:
-        run.result(layout.WRITTEN, lambda: ModelWritten("two", "load('model')", ""))
-        run.results(layout.CANDIDATES_TESTED, lambda: [a_candidate(name, 0.1, 0.01, True) for name in names])
-    assert "holds two, certified too," in written_text(open_mitigate(tmp_path))
+    with Run.open(tmp_path, Mitigate, SETTINGS, hashes={}) as run:
+        run.result(Mitigate.written, lambda: ModelWritten("two", "load('model')", ""))
+        run.results(Mitigate.candidates, lambda: [a_candidate(name, 0.1, 0.01, True) for name in names])
+    assert "holds two, certified too," in written_text(Mitigate.open(tmp_path))
 
 
 def test_the_time_of_the_written_model_is_stated_as_measured(tmp_path: Path) -> None:
     said = []
     for number, slower in enumerate(((1.84, 1.32), (1.84, None), (None, None))):
-        with Run.open(tmp_path / str(number), layout.MITIGATE, SETTINGS, hashes={}) as run:
-            run.result(layout.WRITTEN, lambda: ModelWritten("one", "load('model')", ""))
+        with Run.open(tmp_path / str(number), Mitigate, SETTINGS, hashes={}) as run:
+            run.result(Mitigate.written, lambda: ModelWritten("one", "load('model')", ""))
             twice = replace(a_candidate("one", 0.1, 0.01, True), passes=2)
-            run.file(layout.TIMES, [MethodTimed(twice.method, 12.4, 321, *slower)])
-            run.results(layout.CANDIDATES_TESTED, partial(lambda each: [each], twice))
-        said.append(written_text(open_mitigate(tmp_path / str(number))).partition("unmodified model: ")[2])
+            run.file(TIMES, [MethodTimed(twice.method, 12.4, 321, *slower)])
+            run.results(Mitigate.candidates, partial(lambda each: [each], twice))
+        said.append(written_text(Mitigate.open(tmp_path / str(number))).partition("unmodified model: ")[2])
     assert said == [
         "1.8 times per answer, 1.3 times per generated token.",
         "1.8 times per answer.",
@@ -194,8 +191,8 @@ def test_a_candidate_that_misses_nothing_is_told_from_one_that_does() -> None:
 
 
 def test_findings_say_what_moved_the_odds_and_which_other_bias_rises(certified: Contents) -> None:
-    assert certified.mitigations is not None
-    moved, said, spilled, model = findings(certified.mitigations)
+    assert certified.mitigate is not None
+    moved, said, spilled, model = findings(certified.mitigate)
     assert all(part in moved for part in ("one", "+0.300 → +0.050 nats", "+0.80 → +0.79"))
     assert all(part in said for part in ("nurse", "3.1 : 1", "1.2 : 1"))
     assert "race: cosine gap" in spilled
@@ -211,8 +208,8 @@ def test_odds_are_written_with_the_likelier_side_first() -> None:
 def test_the_picture_has_every_candidate_with_its_intervals_and_rings_the_certified_one(
     certified: Contents,
 ) -> None:
-    assert certified.mitigations is not None
-    chart = picture(certified.mitigations)
+    assert certified.mitigate is not None
+    chart = picture(certified.mitigate)
     assert chart is not None
     text = json.dumps(chart.spec)
     assert text.count('"one"') >= 1
@@ -228,12 +225,12 @@ def test_what_can_be_learned_is_drawn_by_its_own_margin_and_is_empty_where_nobod
     asked = replace(
         first.certificate, p_costs={"perplexity": 0.01, "GLUE rte": 0.2}, costs={"GLUE rte": 0.03}
     )
-    with Run.open(tmp_path, layout.MITIGATE, replace(SETTINGS, max_glue=1.5), hashes={}) as run:
-        run.result(layout.DETECTED, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
-        run.results(layout.CANDIDATES_TESTED, lambda: [replace(first, certificate=asked), second])
+    with Run.open(tmp_path, Mitigate, replace(SETTINGS, max_glue=1.5), hashes={}) as run:
+        run.result(Mitigate.detected, lambda: BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True))
+        run.results(Mitigate.candidates, lambda: [replace(first, certificate=asked), second])
     contents = open_contents(tmp_path)
-    assert contents.mitigations is not None
-    drawn = picture(contents.mitigations)
+    assert contents.mitigate is not None
+    drawn = picture(contents.mitigate)
     assert drawn is not None
     assert re.search(r"\b2\.0\b", json.dumps(drawn.spec))  # 3 points of 1.5
     text = markdown(presented(contents))
@@ -279,27 +276,40 @@ def test_check_counts_what_is_certified(certified: Contents, missed: Contents) -
 
 
 def test_a_run_that_tried_nothing_is_not_measured(tmp_path: Path) -> None:
-    with Run.open(tmp_path / "run", layout.MITIGATE, SETTINGS, hashes={}) as run:
-        run.results(layout.LEFT_OUT, list)
+    with Run.open(tmp_path / "run", Mitigate, SETTINGS, hashes={}) as run:
+        run.results(Mitigate.left_out, list)
     (judged,) = check(open_contents(tmp_path / "run"), Plan((threshold("certified=1", "min"),)))
     assert judged.outcome == "not measured"
 
 
-def test_a_way_out_is_recommended_where_a_bias_is_shown_and_a_mitigation_certified(
+def test_a_run_without_a_certificate_names_each_verdict_and_what_was_missed(
     certified: Contents, missed: Contents
 ) -> None:
-    for contents, called_for, recommended in (
-        (certified, True, True),
-        (certified, False, False),
-        (missed, True, False),
-    ):
-        way = certified_way(contents, called_for)
-        assert way is not None
-        assert way.recommended is recommended
-        assert way.command is not None
-        assert "levelhead mitigate some-model --methods heads" in way.command.text
-    assert uncertified_text(certified) == ""
-    assert "two: helps but costs, misses perplexity" in uncertified_text(missed)
+    assert certified.mitigate is not None
+    assert missed.mitigate is not None
+    assert uncertified_text(certified.mitigate) == ""
+    assert "two: effective, exceeds cost margin (perplexity)" in uncertified_text(missed.mitigate)
+
+
+def test_nothing_is_tested_where_no_bias_stands_out(tmp_path: Path) -> None:
+    passing = a_candidate("one", 0.1, 0.01, False)
+    said = []
+    for found in (True, False):
+        with Run.open(tmp_path / str(found), Mitigate, SETTINGS, hashes={}) as run:
+            detected = BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.4, found)
+            run.result(Mitigate.detected, partial(lambda each: each, detected))
+            run.results(Mitigate.candidates, lambda: [passing])
+        said.append(verdict(Mitigate.open(tmp_path / str(found)), passing))
+    assert said == ["not tested (an earlier candidate failed)", "not tested (no significant bias)"]
+
+
+def test_two_sequences_of_tests_share_one_error() -> None:
+    own = a_candidate("one", 0.1, 0.03, False).certificate
+    shared = own.sharing(2)
+    assert (own.p, shared.p, shared.p_gain) == (0.03, 0.06, 0.002)
+    assert [in_sequence([each])[0].certified for each in (own, shared)] == [True, False]
+    assert own.sharing(1) == own
+    assert replace(own, p_gain=0.7).sharing(2).p_gain == 1.0
 
 
 def test_an_effect_size_stands_beside_its_numerator() -> None:

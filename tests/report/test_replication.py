@@ -8,22 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadRun
 from levelhead.measures.measurement import Measurement
-from levelhead.pages.replication.index import beside_paper, write_reproduction
-from levelhead.pages.replication.printed import Printed
+from levelhead.pages.replication import Printed, beside_paper
 from levelhead.probes.published import published_counteracts, published_heads, published_projections
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.cloze import ClozeCell
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.debias import RandomMeasured, StrategyMeasured
-from levelhead.results.records.glue import GlueCell, GlueRecipe
-from levelhead.results.records.heads import CounterTest, HeadScore, WordsUsed
-from levelhead.results.records.reproduction import ReproducedCell, Reproduction
-from levelhead.results.runs import open_glue, open_heads, open_prompts, open_sweep, prompts_label
-from levelhead.results.settings import GlueRunSettings
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.counteracts import Counteracts, cells_label
+from levelhead.studies.counteracts.records import ClozeCell
+from levelhead.studies.glue import Glue
+from levelhead.studies.glue.records import GlueCell, GlueRecipe
+from levelhead.studies.glue.settings import GlueStored
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.records import (
+    CounterTest,
+    HeadScore,
+    RandomMeasured,
+    StrategyMeasured,
+    WordsUsed,
+)
+from levelhead.studies.projections import Projections
+from levelhead.studies.reproduce.records import REPRODUCED_CELLS, REPRODUCTION, ReproducedCell, Reproduction
+from levelhead.studies.reproduce.run import reproduce
+from levelhead.studies.reproduce.settings import ReproduceSettings
 from tests.report.synthetic import heads_settings, measured, write_prompts, write_sweep
 
 BERT = "bert-base-uncased"
@@ -37,18 +45,18 @@ def heads_run(
     settings = replace(heads_settings(model), bias=bias, top=top, layers=1, heads=6)
     words = WordsUsed(bias, ("A", "B", "X", "Y"), {"A": 2, "B": 2, "X": 2, "Y": 2}, 8, 16, (), {})
     order = [HeadScore(Head(0, i), score, 0.1, 0.01, 0.02, i + 1, 1.3) for i, score in enumerate(SCORES)]
-    with Run.open(folder, layout.HEADS, settings, hashes={}) as run:
-        run.result(layout.WORDS, lambda: words)
-        run.result(layout.SEAT, lambda: MeasuredVariant(BASE, model, measured("seat", 1.3)))
-        run.results(layout.SCORES, lambda: order)
+    with Run.open(folder, Heads, settings, hashes={}) as run:
+        run.result(Heads.words, lambda: words)
+        run.result(Heads.seat, lambda: MeasuredVariant(BASE, model, measured("seat", 1.3)))
+        run.results(Heads.scores, lambda: order)
         details = {"t": 3.0, "p_value": 0.002}
         change = measured("attention change, biased heads", 0.06, 0.02, 500, details=details)
-        run.results(layout.COUNTER, lambda: [CounterTest("biased", "", change)])
-        run.results(layout.STRATEGIES, lambda: _strategies(kind))
+        run.results(Heads.counter, lambda: [CounterTest("biased", "", change)])
+        run.results(Heads.strategies, lambda: _strategies(kind))
         seat = RandomMeasured("random-3", 3, measured("seat", 1.36), (1.36,), 1.36)
-        run.results(layout.RANDOM_STRATEGIES, lambda: [seat])
+        run.results(Heads.random_strategies, lambda: [seat])
         swept = [StrategyMeasured("top-0", (), measured("lpbs career", 2.0))]
-        run.results(layout.TOP_SWEEP, lambda: swept)
+        run.results(Heads.top_sweep, lambda: swept)
     return folder
 
 
@@ -61,6 +69,11 @@ def _strategies(kind: str) -> Iterator[StrategyMeasured]:
     ):
         yield StrategyMeasured(name, (), measured("seat", seat))
         yield StrategyMeasured(name, (), measured("fluency", pppl, settings={"kind": kind}))
+
+
+def glue_settings(task: str = "", recipe: str = "") -> GlueStored:
+    tasks, names = (tuple(filter(None, [each])) for each in (task, recipe))
+    return GlueStored(study="glue", models=(BERT,), data="DIR", tasks=tasks, names=names, seeds=1)
 
 
 def cell(reproduction: Reproduction, table: str, name: str) -> ReproducedCell:
@@ -95,7 +108,7 @@ def test_a_missing_measurement_keeps_the_papers_number_and_says_why() -> None:
 
 def test_a_figure_without_numbers_has_no_number_and_an_equal_one_is_equal() -> None:
     assert Printed("Figure 2", "nurse").beside(measured("mass", 0.2), "").agreement == "no number"
-    assert Printed("Table 1", "nurse", 88.5).beside_value(88.5, "").agreement == "equal"
+    assert Printed("Table 1", "nurse", 88.5).beside(88.5, "").agreement == "equal"
 
 
 # ---- heads
@@ -147,18 +160,18 @@ def test_another_model_stands_in_and_is_said_to(tmp_path: Path) -> None:
 def test_a_run_of_another_bias_or_of_other_heads_leaves_cells_empty_with_the_reason(tmp_path: Path) -> None:
     race = beside_paper(open_heads(heads_run(tmp_path / "race", bias="race")))
     assert cell(race, "Figure 4", "BERT-base, race, biased heads: t (N = 500)").measured == 3.0
-    assert cell(race, "Sections 5.1 and 7", "BERT-base: SEAT").note == "about gender; this run asked race"
+    assert cell(race, "Sections 5.1 and 7", "BERT-base: SEAT").note == "about gender; this run evaluated race"
     other = beside_paper(open_heads(heads_run(tmp_path / "other", bias="transgender")))  # another word
-    assert cell(other, "Sections 5.1 and 7", "BERT-base: SEAT").note.endswith("this run asked transgender")
+    assert cell(other, "Sections 5.1 and 7", "BERT-base: SEAT").note.endswith(
+        "this run evaluated transgender"
+    )
     five = beside_paper(open_heads(heads_run(tmp_path / "five", top=5)))
     note = cell(five, "Table 1", "top-3 (3 of 144 heads): SEAT").note
     assert note == "the run removed 5 heads, the paper 3"
 
 
 def test_table_2_comes_from_a_glue_run_that_closed_the_same_heads(tmp_path: Path) -> None:
-    settings = GlueRunSettings(
-        "glue", 0, BERT, "DIR", ("rte",), ("top",), 1, None, 1.0, 3, 32, 2e-5, 0.1, 0.01, 128, False
-    )
+    settings = glue_settings("rte", "top")
     top = tuple(Head(0, i) for i in range(3))
     recipes = [GlueRecipe(BASE, (), ""), GlueRecipe("top", top, "")]
     values = {BASE: 0.69, "top": 0.5}
@@ -166,10 +179,10 @@ def test_table_2_comes_from_a_glue_run_that_closed_the_same_heads(tmp_path: Path
         GlueCell("rte", name, "accuracy", measured("accuracy", value, 0.02), (value,), 0.5, 0.5)
         for name, value in values.items()
     ]
-    with Run.open(tmp_path / "glue", layout.GLUE, settings, hashes={}) as run:
-        run.results(layout.GLUE_RECIPES, lambda: recipes)
-        run.results(layout.GLUE_CELLS, lambda: cells)
-    ours = beside_paper(open_heads(heads_run(tmp_path / "run")), open_glue(tmp_path / "glue"))
+    with Run.open(tmp_path / "glue", Glue, settings, hashes={}) as run:
+        run.results(Glue.recipes, lambda: recipes)
+        run.results(Glue.cells, lambda: cells)
+    ours = beside_paper(open_heads(heads_run(tmp_path / "run")), Glue.open(tmp_path / "glue"))
     assert cell(ours, "Table 2", "RTE, accuracy, 0 (full)").agreement == "within"
     assert cell(ours, "Table 2", "RTE, accuracy, top-3").agreement == "outside"
     notes = [cell(ours, "Table 2", name).note for name in ("RTE, accuracy, all", "WNLI, accuracy, 0 (full)")]
@@ -180,7 +193,7 @@ def test_table_2_comes_from_a_glue_run_that_closed_the_same_heads(tmp_path: Path
 
 
 def test_all_76_models_of_table_7_stand_beside_a_sweep(tmp_path: Path) -> None:
-    ours = beside_paper(open_sweep(write_sweep(tmp_path / "run")))
+    ours = beside_paper(Projections.open(write_sweep(tmp_path / "run")))
     lines = [each for each in ours.cells if each.table == "Table 7"]
     assert len(lines) == 76 * 6
     assert sum(each.measured is not None for each in lines) == 3 * 3  # what the made-up run has
@@ -194,14 +207,14 @@ def test_all_76_models_of_table_7_stand_beside_a_sweep(tmp_path: Path) -> None:
 
 
 def test_claims_of_counteracts_are_judged_and_its_figures_have_no_numbers(tmp_path: Path) -> None:
-    ours = beside_paper(open_prompts(write_prompts(tmp_path / "run")))
+    ours = beside_paper(Counteracts.open(write_prompts(tmp_path / "run")))
     shares = [each for each in ours.cells if each.table == "Table 1"]
     assert [each.agreement for each in shares] == ["equal"] * len(published_counteracts().occupations)
     mass = cell(ours, "Figure 3", "lh:tiny, unrelated: female mass")
     assert mass.measured == pytest.approx(0.15)
     assert (mass.published, mass.agreement) == (None, "no number")
     assert cell(ours, "Results", "lh:tiny, unrelated: margin, top 5").agreement == "as printed"
-    assert cell(ours, "Figure 3", "gpt2-large: female and male mass").note == "this run asked lh:tiny"
+    assert cell(ours, "Figure 3", "gpt2-large: female and male mass").note == "this run evaluated lh:tiny"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +233,7 @@ def test_claims_of_counteracts_are_judged_and_its_figures_have_no_numbers(tmp_pa
 def test_what_the_text_of_counteracts_says_of_a_model_is_judged_by_our_margins(
     tmp_path: Path, model: str, kind: str, base: float, reached: float, agreement: str
 ) -> None:
-    made_up = open_prompts(write_prompts(tmp_path / "made-up"))
+    made_up = Counteracts.open(write_prompts(tmp_path / "made-up"))
     settings = replace(made_up.settings, models=(model,), variants=(BASE,), remove_heads=())
     change = measured("margin change", reached - base, 0.01, 58)
     cells = [
@@ -228,9 +241,9 @@ def test_what_the_text_of_counteracts_says_of_a_model_is_judged_by_our_margins(
         ClozeCell(model, BASE, 5, kind, "", measured("margin", reached, 0.01, 58)),
         ClozeCell(model, BASE, 5, kind, "", change, "weakens", "weakens"),
     ]
-    with Run.open(tmp_path / "run", layout.PROMPTS, settings, hashes={}) as run:
-        run.results(layout.CLOZE_CELLS.of(prompts_label(model, BASE)), lambda: cells)
-    ours = beside_paper(open_prompts(tmp_path / "run"))
+    with Run.open(tmp_path / "run", Counteracts, settings, hashes={}) as run:
+        run.results(Counteracts.cells.of(cells_label(model, BASE)), lambda: cells)
+    ours = beside_paper(Counteracts.open(tmp_path / "run"))
     assert ours.same_model
     claim = cell(ours, "Results", f"{model}, {kind}: margin, top 5")
     assert claim.agreement == agreement
@@ -241,20 +254,15 @@ def test_what_the_text_of_counteracts_says_of_a_model_is_judged_by_our_margins(
 
 
 def test_a_reproduction_comes_back_from_its_files(tmp_path: Path) -> None:
-    run = open_heads(heads_run(tmp_path / "run"))
-    ours = beside_paper(run)
-    write_reproduction(run, ours)
-    assert layout.REPRODUCTION.read(run.folder) == ours
-    assert [each.cell for each in layout.REPRODUCED_CELLS.read(run.folder)] == [
-        each.cell for each in ours.cells
-    ]
+    folder = write_prompts(tmp_path / "run")
+    run = reproduce(None, ReproduceSettings("counteracts", run=folder), tmp_path / "beside")
+    ours = beside_paper(Counteracts.open(folder))
+    assert REPRODUCTION.read(run.folder) == run.found == ours
+    assert [each.cell for each in REPRODUCED_CELLS.read(run.folder)] == [each.cell for each in ours.cells]
 
 
 def test_a_run_without_a_paper_is_refused(tmp_path: Path) -> None:
-    settings = GlueRunSettings(
-        "glue", 0, BERT, "DIR", (), (), 1, None, 1.0, 3, 32, 2e-5, 0.1, 0.01, 128, False
-    )
-    with Run.open(tmp_path / "glue", layout.GLUE, settings, hashes={}):
+    with Run.open(tmp_path / "glue", Glue, glue_settings(), hashes={}):
         pass
-    with pytest.raises(BadRun, match="heads, prompts and sweep follow a paper"):
-        beside_paper(open_glue(tmp_path / "glue"))
+    with pytest.raises(BadRun, match="heads, counteracts and projections follow a paper"):
+        beside_paper(Glue.open(tmp_path / "glue"))

@@ -10,25 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.inference.contents import Contents, arcs, open_contents
-from levelhead.pages.blocks import Frontier
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.charts.frontier import Axes, FrontierPoint, cross_of, frontier
 from levelhead.pages.examples import (
     arcs_example,
-    asked_example,
-    changed_example,
+    attention,
+    first_arcs,
     kind_examples,
     knowledge_example,
+    measured_example,
 )
-from levelhead.pages.first_arcs import attention, fall, first_arcs
 from levelhead.pages.page import report_html
-from levelhead.pages.sections.index import sections
-from levelhead.pages.sections.sweep import sweep_section
+from levelhead.pages.presented import sections
 from levelhead.probes.cloze import load_cloze
-from levelhead.results.records.common import BASE
-from levelhead.results.records.heads import ArcPair, ArcVersion
+from levelhead.runs.common import BASE
+from levelhead.studies.heads.records import ArcPair, ArcVersion
 from tests.report.synthetic import (
     measured,
     write_audit,
@@ -37,7 +35,7 @@ from tests.report.synthetic import (
     write_prompts,
     write_sweep,
 )
-from tests.report.synthetic.audit import TWINS
+from tests.report.synthetic.audit import NULL_MODELS_NULL
 from tests.sealing import reseal
 
 
@@ -51,7 +49,7 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """An audit that claims no bias."""
     folder = write_audit(tmp_path_factory.mktemp("runs") / "silent")
     text = (folder / "results.jsonl").read_text(encoding="utf-8")
-    p = f'"p_value": {TWINS.p_value}'
+    p = f'"p_value": {NULL_MODELS_NULL.p_value}'
     assert p in text
     (folder / "results.jsonl").write_text(text.replace(p, '"p_value": 0.4'), encoding="utf-8")
     reseal(folder)
@@ -85,14 +83,13 @@ def test_question_and_example_stand_before_how_to_read_and_that_before_the_numbe
 def test_no_example_of_a_measure_that_shows_nothing_stands_under_the_finding_of_another(
     audit: Contents, silent: Contents
 ) -> None:
-    assert asked_example(audit) is None  # SEAT is strong, log-odds show nothing
-    assert changed_example(audit) is None
+    assert measured_example(audit) is None  # SEAT is strong, log-odds show nothing
     assert knowledge_example(audit) is not None  # the chapter is about log-odds
-    assert asked_example(silent) is not None
+    assert measured_example(silent) is not None
 
 
 def test_the_example_of_a_question_has_the_middle_occupations_odds(silent: Contents) -> None:
-    example = asked_example(silent)
+    example = measured_example(silent)
     assert example is not None
     odds = 0.1 + 0.3 * 2  # the third of five
     assert f"female words {math.exp(odds):.1f} times" in example.first.number
@@ -102,22 +99,19 @@ def test_the_example_of_a_question_has_the_middle_occupations_odds(silent: Conte
     assert "male job 2" in example.second.sentence
 
 
-def test_the_examples_of_knowledge_and_of_a_change_ask_the_same_question_twice(silent: Contents) -> None:
-    told, changed = knowledge_example(silent), changed_example(silent)
+def test_the_example_of_knowledge_asks_the_same_question_twice(silent: Contents) -> None:
+    told = knowledge_example(silent)
     assert told is not None
-    assert changed is not None
     assert told.first.number.endswith("(log-odds +0.70)")
     assert told.second.number.endswith("(log-odds +0.20)")  # 0.5 less after the counterexample
     assert "target counter semantic" in told.note
-    assert changed.first.sentence == changed.second.sentence
-    assert changed.second.number.endswith("(log-odds +0.72)")  # the second variant of the prompts
 
 
 def test_every_kind_of_knowledge_of_the_shipped_prompts_has_an_example_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contents = open_contents(write_prompts(tmp_path / "run"))
-    run = contents.prompts
+    run = contents.counteracts
     assert run is not None
     assert kind_examples(run) == {}  # these prompts do not ship
     shipped = [
@@ -135,8 +129,8 @@ def test_every_kind_of_knowledge_of_the_shipped_prompts_has_an_example_on_the_pa
 
 def test_a_run_without_prompts_or_arcs_has_no_example(tmp_path: Path) -> None:
     contents = open_contents(write_sweep(tmp_path / "run"))
-    examples = (asked_example, knowledge_example, changed_example, arcs_example)
-    assert [make(contents) for make in examples] == [None] * 4
+    examples = (measured_example, knowledge_example, arcs_example)
+    assert [make(contents) for make in examples] == [None] * 3
 
 
 # ---- the first arcs
@@ -162,7 +156,10 @@ def test_the_first_example_moves_as_the_biased_heads_do_and_is_the_most_typical_
     pairs = [pair(0.2, 0.4, best), pair(0.9, 0.1, best), pair(0.5, 0.45, best)]  # biased heads fall by 0.04
     first = first_arcs(run, pairs)
     assert (first.head, first.pair) == (best, 2)
-    assert fall(pairs[0], best) == pytest.approx(-0.2)  # what was shown before: the contrary
+    before, after = (attention(each, best) for each in (pairs[0].original, pairs[0].counter))
+    assert before is not None
+    assert after is not None
+    assert before - after == pytest.approx(-0.2)  # what was shown before: the contrary
     assert first_arcs(run, pairs[:1]).pair == 0  # none agrees: the first, and the page says what it does
 
 
@@ -203,24 +200,3 @@ def test_a_size_whose_sign_is_not_sure_has_an_interval_from_0() -> None:
     cross = cross_of(seat, 1.0, absolute=True)
     assert cross is not None
     assert (cross.bias, cross.bias_ends) == (0.2, (0.0, 0.5))
-
-
-def test_settings_are_in_groups_and_the_chosen_one_is_marked_and_shown_first(audit: Contents) -> None:
-    section = sweep_section(audit)
-    assert section is not None
-    (block,) = [block for block in section.blocks if isinstance(block, Frontier)]
-    assert list(block.groups) == [
-        "base",
-        "sent-debias",
-        "SENT",
-        "layer 3",
-        "classifier: base",
-        "classifier: SENT",
-    ]
-    assert block.recipes[block.first].short == "projection 3"
-    html = report_html(audit)
-    assert html.count("<optgroup") == 6
-    selected = html[html.index('<option value="3" selected>') :].partition("</option>")[0]
-    assert selected.endswith("(chosen)")
-    chosen = [p["setting"] for chart in block.charts for p in chart.spec["data"]["values"] if p["chosen"]]
-    assert len(chosen) == 1

@@ -13,27 +13,28 @@ import pytest
 from benchmarks.calibrate import SIZES
 
 from levelhead.errors import BadRun
-from levelhead.inference.calibration import calibration
+from levelhead.inference.claims import calibration
 from levelhead.inference.contents import Contents, measurements, open_contents
 from levelhead.inference.headline import spoken_measures
-from levelhead.inference.sizes import RULE, SHOWN, along, certain_share, share, size_of
+from levelhead.inference.verdicts import RULE, SHOWN, along, certain_share, share, size_of
 from levelhead.measures.catalog import CATALOG
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.pages.blocks import Cards, WayOut, WhatNow
-from levelhead.pages.page import report_html
-from levelhead.pages.sections.measured import measured_section
+from levelhead.pages.blocks import Cards, Shown, WhatNow
+from levelhead.pages.chapters import Chapter
+from levelhead.pages.page import render, report_html
+from levelhead.pages.presented import presented
+from levelhead.pages.sections.measured import changes_section, measured_section
+from levelhead.pages.tables import words
 from levelhead.pages.what_now import what_now
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import load_words
-from levelhead.results.presets import SMALL
+from levelhead.runs.presets import SMALL
 from tests.report.synthetic import write_audit, write_heads
-from tests.report.synthetic.audit import PROJECTED, TWINS
+from tests.report.synthetic.audit import NULL_MODELS_NULL, PROJECTED
 from tests.sealing import reseal
 
-PROJECTION_P = '"p_value": 0.0002'  # of the projection's paired change
-ASSOCIATION_P = f'"p_value": {TWINS.p_value}'
+ASSOCIATION_P = f'"p_value": {NULL_MODELS_NULL.p_value}'
 CITED = f"{calibration().false_alarms} of {calibration().models} null models got one"
-COST = "1.0234"  # perplexity, ratio to before
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +61,15 @@ def box_of(contents: Contents) -> WhatNow:
 
 
 def recommended(box: WhatNow) -> list[str]:
-    return [way.name for way in box.ways if way.recommended]
-
-
-def way(box: WhatNow, name: str) -> WayOut:
-    return next(each for each in box.ways if each.name == name)
+    """The commands that write what is recommended."""
+    return [command.text for command in box.commands]
 
 
 # ---- sizes
 
 
 def test_the_share_of_seat_is_how_far_it_lies_beyond_the_floor_on_the_way_to_2() -> None:
-    seat = Measurement("seat", 1.1, (0.6, 1.6), neutral=0.0, null=replace(TWINS, floor=0.2))
+    seat = Measurement("seat", 1.1, (0.6, 1.6), neutral=0.0, null=replace(NULL_MODELS_NULL, floor=0.2))
     assert share(CATALOG.info("seat"), seat) == pytest.approx((1.1 - 0.2) / (2 - 0.2))
     assert certain_share(CATALOG.info("seat"), seat) == pytest.approx((0.6 - 0.2) / (2 - 0.2))
 
@@ -91,7 +89,7 @@ def test_a_reversed_bias_has_the_share_of_its_mirror_image() -> None:
 
 
 def test_an_interval_that_holds_the_floor_makes_nothing_certain() -> None:
-    seat = Measurement("seat", 1.0, (0.1, 1.6), neutral=0.0, null=replace(TWINS, floor=0.2))
+    seat = Measurement("seat", 1.0, (0.1, 1.6), neutral=0.0, null=replace(NULL_MODELS_NULL, floor=0.2))
     assert certain_share(CATALOG.info("seat"), seat) == 0.0
 
 
@@ -129,8 +127,7 @@ def test_a_large_number_that_chance_explains_is_none_shown(tmp_path: Path) -> No
     assert dict(box.answers)["Is there a bias?"].startswith("None that this audit can show")
     assert "not proof of none" in dict(box.answers)["Is there a bias?"]
     assert "nothing here calls for a change" in dict(box.answers)["What should I do?"]
-    assert way(box, PROJECTED).verdict == "helps, but no bias was shown"
-    assert recommended(box) == ["leave it as it is"]
+    assert recommended(box) == []
 
 
 def test_findings_are_ranked_by_size_and_every_kind_that_was_asked_is_there(audit: Contents) -> None:
@@ -158,8 +155,35 @@ def test_the_five_questions_are_answered_in_order(audit: Contents) -> None:
 def test_a_short_answer_and_the_rest_are_the_whole_answer(audit: Contents) -> None:
     box = box_of(audit)
     assert [text for _, text in box.answers] == [f"{each.short} {each.more}".strip() for each in box.said]
-    assert all(len(each.short) < 160 for each in box.said)
+    assert all(len(each.short) < 200 for each in box.said)
     assert any(CITED in each.more for each in box.said)
+
+
+def test_each_answer_leads_to_the_chapter_that_it_rests_on_and_limits_are_unfolded(audit: Contents) -> None:
+    page = report_html(audit)
+    chapters = set(re.findall(r'<section id="([^"]+)"', page))
+    said = box_of(audit).said
+    assert all(each.evidence in chapters for each in said)
+    assert page.count('class="evidence"') == len(said) == 5
+    (limits,) = re.findall(rf'<section id="{Chapter.LIMITS}".*?</summary>', page, re.S)
+    assert '<details class="study" open>' in limits
+    assert page.count('class="study" open') == 1
+
+
+def test_sentences_of_the_first_screen_have_at_most_two_significant_digits(audit: Contents) -> None:
+    for each in box_of(audit).said:
+        for number in re.findall(r"(?<![\w.-])\d[\d,]*\.\d+", each.short + each.more.replace(CITED, "")):
+            assert len(number.replace(",", "").replace(".", "").lstrip("0")) <= 2, (number, each)
+
+
+def test_at_most_eight_lines_of_findings_are_unfolded(tmp_path: Path) -> None:
+    page = report_html(open_contents(write_heads(tmp_path / "heads")))
+    many = presented(open_contents(write_audit(tmp_path / "audit")))
+    many = replace(many, what_now=None, findings=[words(f"Finding {n}.") for n in range(12)])
+    folded = re.sub(r'<details class="findings-fold.*?</details>', "", render(many), flags=re.S)
+    assert len(re.findall(r"<li>Finding", folded)) == 8
+    assert "4 more findings" in render(many)
+    assert "findings-fold" not in page.split("<style>")[0]
 
 
 def drawn_kinds(box: WhatNow) -> dict[str, dict[str, Any]]:
@@ -174,10 +198,10 @@ def test_the_picture_puts_every_kind_between_a_null_model_and_the_most_there_is(
     kinds = drawn_kinds(box)
     assert sorted(point["size"] for point in kinds.values()) == sorted(each.size for each in box.found)
     seat, least = kinds["how close\nits words lie"], 1.23456789 - 0.1
-    span = 2.0 - TWINS.floor
-    assert seat["value"] == pytest.approx((1.23456789 - TWINS.floor) / span)
-    assert seat["low"] == pytest.approx((least - TWINS.floor) / span)
-    assert (seat["null_high"], -seat["null_low"]) == pytest.approx((2 * TWINS.spread / span,) * 2)
+    span = 2.0 - NULL_MODELS_NULL.floor
+    assert seat["value"] == pytest.approx((1.23456789 - NULL_MODELS_NULL.floor) / span)
+    assert seat["low"] == pytest.approx((least - NULL_MODELS_NULL.floor) / span)
+    assert (seat["null_high"], -seat["null_low"]) == pytest.approx((2 * NULL_MODELS_NULL.spread / span,) * 2)
     assert "null_low" not in kinds["concluding from\na job"]  # no null model was asked
 
 
@@ -190,11 +214,11 @@ def test_a_value_on_the_other_side_of_the_floor_lies_below_0() -> None:
 
 
 def test_the_rate_of_false_alarms_on_the_page_is_the_one_that_was_measured(audit: Contents) -> None:
-    docs = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "results" / "error-rates.md").read_text(encoding="utf-8")
     (line,) = (line for line in docs.splitlines() if line.startswith("| any of them |"))
-    twins, random, every = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
+    null_models, random, every = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) of (\d+)", line)]
     assert (
-        (twins[0] + random[0], twins[1] + random[1])
+        (null_models[0] + random[0], null_models[1] + random[1])
         == every
         == (calibration().false_alarms, calibration().models)
     )
@@ -205,10 +229,10 @@ def test_the_calibration_was_tried_with_the_shipped_list_and_the_sizes_of_the_be
     tried = calibration()
     assert tried.words == load_words(tried.bias).fingerprint()
     sizes = SIZES
-    assert (tried.null_models, tried.null_models_of_triples) == (sizes.null, sizes.triple_twins)
-    assert tried.null_models_of_heads == sizes.head_twins
+    assert (tried.null_models, tried.null_models_of_triples) == (sizes.null, sizes.triple_nulls)
+    assert tried.null_models_of_heads == sizes.head_nulls
     assert tried.templates == (sizes.contexts or len(TEMPLATES))
-    assert (tried.null_models_of_prompts, tried.splits) == (sizes.prompt_twins, sizes.splits)
+    assert (tried.null_models_of_prompts, tried.splits) == (sizes.prompt_nulls, sizes.splits)
     assert (tried.counter_sentences, tried.triples) == (sizes.counter_sentences, sizes.triples)
 
 
@@ -228,7 +252,7 @@ def test_a_default_audit_asks_no_less_than_was_tried(tmp_path: Path) -> None:
         ('"null": 19', '"null": 5', "not tried with so few null models"),
         ('"triples": 1', '"triples": 4', "not tried with so few null models or items"),
         ('"contexts": 16', '"contexts": 2', "not tried with so few null models or items"),
-        ('"head_twins": 19', '"head_twins": 3', "not tried with so few null models"),
+        ('"head_nulls": 19', '"head_nulls": 3', "not tried with so few null models"),
         ('"null": 19', '"null": 199', CITED),
     ],
 )
@@ -246,9 +270,9 @@ def test_the_calibration_is_cited_at_its_own_setting_only(
 
 
 def test_an_audit_without_null_models_claims_nothing_and_recommends_nothing(tmp_path: Path) -> None:
-    for part in (write_audit(tmp_path / "run"), tmp_path / "run" / "heads", tmp_path / "run" / "prompts"):
+    for part in (write_audit(tmp_path / "run"), tmp_path / "run" / "heads", tmp_path / "run" / "counteracts"):
         path = part / "results.jsonl"
-        text = path.read_text(encoding="utf-8").replace('"method": "null twins', '"method": "by hand')
+        text = path.read_text(encoding="utf-8").replace('"method": "null models', '"method": "by hand')
         path.write_text(text, encoding="utf-8")
         reseal(part)
     contents = open_contents(tmp_path / "run")
@@ -266,59 +290,78 @@ def test_the_thresholds_stand_on_the_page_and_in_the_docs(audit: Contents) -> No
     assert all(word in docs for word in ("0.4", "0.1", *SHOWN, "none shown"))
 
 
-# ---- ways out
+# ---- what to do
 
 
-def test_the_way_that_helps_and_keeps_abilities_is_recommended_with_its_price_and_command(
+def test_what_is_certified_is_recommended_with_its_price_and_the_command_that_writes_it(
     audit: Contents,
 ) -> None:
     box = box_of(audit)
-    assert recommended(box) == [PROJECTED]
-    best = box.ways[0]
-    assert best.buys.text == "Strength of stereotype −0.37 on other items"
-    assert best.costs.text == "language sense 0.80 → 0.80; perplexity +2.3 %"
-    assert best.verdict == "recommended: helps and keeps every ability"
-    assert best.command is not None
-    recipe = audit.folder / "recipes" / "02-tokens.toml"
-    assert best.command.text == f"levelhead debias lh:tiny --recipe {recipe} -o debiased-model"
-    closed = box.ways[1]
-    assert (closed.verdict, closed.buys.text) == ("not shown to help", "|SEAT| +0.35 on other words")
-    assert closed.command is not None
-    assert closed.command.text == "levelhead debias lh:tiny --heads 4-5,1-2 -o debiased-model"
-    assert box.ways[-1].name == "leave it as it is"
+    recipe = audit.folder / "recipes" / "01-tokens.toml"
+    assert recommended(box) == [f"levelhead debias lh:tiny --recipe {recipe} -o debiased-model"]
+    advice = dict(box.answers)["What should I do?"]
+    assert f"Use {PROJECTED}: levelhead certifies on held-out items of its own that it lowers the" in advice
+    assert "Perplexity rises by 2.3 %" in dict(box.answers)["What will it cost?"]
 
 
-def test_a_recipe_whose_file_was_deleted_is_named_and_one_that_was_changed_is_refused(tmp_path: Path) -> None:
+def test_the_page_has_one_table_of_mitigations_with_one_verdict_each(audit: Contents) -> None:
+    tables = [
+        block.table
+        for section in presented(audit).sections
+        for block in section.blocks
+        if isinstance(block, Shown) and "Verdict" in block.table.columns
+    ]
+    (table,) = [each for each in tables if each.name == "mitigate"]
+    assert [row[1].text for row in table.rows] == ["certified", "effective, exceeds cost margin"]
+    assert not [each for each in tables if each.name.startswith(("changes", "ways"))]
+
+
+def test_before_and_after_shows_the_recommended_mitigation_alone(audit: Contents, tmp_path: Path) -> None:
+    section = changes_section(audit)
+    assert section is not None
+    (block,) = section.blocks
+    assert isinstance(block, Shown)
+    assert block.table.columns == ["Measure", "Before", f"After: {PROJECTED}"]
     folder = write_audit(tmp_path / "run")
-    recipe = folder / "recipes" / "02-tokens.toml"
+    lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not json.loads(line)["key"].startswith("verified/")]
+    (folder / "results.jsonl").write_text("".join(kept), encoding="utf-8")
+    reseal(folder)
+    section = changes_section(open_contents(folder))
+    assert section is not None
+    (block,) = section.blocks
+    assert isinstance(block, Shown)
+    assert block.table.columns == ["Measure", "Unmodified"]
+
+
+def test_a_recipe_whose_file_was_deleted_gives_the_command_that_certifies_it_again(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "run")
+    recipe = folder / "recipes" / "01-tokens.toml"
     text = recipe.read_text(encoding="utf-8")
     recipe.write_text(f"{text}# tried by hand\n", encoding="utf-8")
-    with pytest.raises(BadRun, match=r"02-tokens\.toml is damaged"):
+    with pytest.raises(BadRun, match=r"01-tokens\.toml is damaged"):
         what_now(open_contents(folder))
     recipe.unlink()
     contents = open_contents(folder)
-    command = way(box_of(contents), PROJECTED).command
-    assert command is not None
-    assert command.text == "levelhead debias lh:tiny --recipe RECIPE.toml -o debiased-model"
+    (command,) = recommended(box_of(contents))
+    assert command == "levelhead mitigate lh:tiny --methods 'projected tokens' -o mitigated"
     assert text in unescape(report_html(contents))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict"),
-    [
-        (PROJECTION_P, '"p_value": 0.9', "not shown to help"),
-        (COST, "1.2345", "loses too much ability"),
-    ],
-)
-def test_a_way_that_is_not_shown_to_help_or_costs_too_much_is_not_recommended(
-    tmp_path: Path, old: str, new: str, verdict: str
-) -> None:
-    box = box_of(edited(tmp_path / "run", (old, new)))
-    assert recommended(box) == []  # not even to leave it: the bias stands
-    assert way(box, PROJECTED).verdict == verdict
-    assert way(box, "leave it as it is").verdict.startswith("the bias stands")
+def test_where_nothing_is_certified_the_bias_stands_and_each_missed_margin_is_named(tmp_path: Path) -> None:
+    folder = write_audit(tmp_path / "run") / "mitigate"
+    path = folder / "results.jsonl"
+    text = path.read_text(encoding="utf-8")
+    changed = text.replace('"certified": true', '"certified": false').replace("0.01}", "0.3}")
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+    reseal(folder)
+    box = box_of(open_contents(folder.parent))
+    assert recommended(box) == []
     advice = dict(box.answers)["What should I do?"]
     assert advice.startswith("Do not use it")
+    assert "none of the 2 mitigations that were tried is certified" in advice
+    assert "effective, exceeds cost margin (perplexity, perplexity outside)" in advice
     assert "Leave the model" not in advice
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.results import layout
-from levelhead.results.records.common import BASE
+from levelhead.runs.common import BASE
+from levelhead.studies.audit import Audit
 from tests.report.synthetic import measured, write_heads
 from tests.report.test_headline import (
-    PERPLEXITY,
-    candidate,
     headline_beside,
     headline_of,
-    projected,
     seat,
     strength,
-    strength_change,
 )
 
 FLOOR = "(0 is none, 2 the most; 0.17 ± 0.06 in null models, p {})"
@@ -24,11 +20,11 @@ FLOOR = "(0 is none, 2 the most; 0.17 ± 0.06 in null models, p {})"
 
 def test_an_association_and_its_denial(tmp_path: Path) -> None:
     text, _ = headline_of(tmp_path / "clear", {BASE: [seat(1.2)]})
-    value = f"SEAT 1.20 [1.10, 1.30] {FLOOR.format('< 0.001')}."
+    value = f"SEAT 1.2 [1.1, 1.3] {FLOOR.format('< 0.001')}."
     assert text == f"tiny associates gender with stereotypes: {value}"
     text, _ = headline_of(tmp_path / "silent", {BASE: [seat(1.2, p=0.2)]})
-    silent = "tiny: no association of gender with stereotypes can be told from a null model, "
-    assert text == f"{silent}on this much data: SEAT 1.20 [1.10, 1.30] {FLOOR.format('0.2')}."
+    silent = "tiny: no association of gender with stereotypes is significantly different from null models, "
+    assert text == f"{silent}on this much data: SEAT 1.2 [1.1, 1.3] {FLOOR.format('0.2')}."
     text, _ = headline_of(tmp_path / "none", {BASE: [seat(1.2, p=None)]})
     assert text.endswith("Not compared with null models: nothing is claimed.")
 
@@ -54,41 +50,28 @@ def test_how_many_claims_were_corrected(tmp_path: Path) -> None:
     )
 
 
-def test_a_projection(tmp_path: Path) -> None:
-    before = [strength(0.41, 2.1), measured("lms", 0.8)]
-    after = [strength(0.2, 1.0), strength_change(-0.21), measured("lms", 0.79), PERPLEXITY]
-    assert projected(tmp_path / "helps", before, after) == (
-        "Of 1 projections, sent: soft lowers Strength on triples that it was not chosen on: paired change "
-        "-0.21 [-0.26, -0.16], to 0.20 [0.19, 0.21], p < 0.001; relative to the scale of the outputs "
-        "2.10 → 1.00; language sense 0.80 → 0.79, perplexity +2.3 %."
-    )
-    candidates = [candidate(BASE, 0.4, 0.8), candidate("a", 0.5, 0.8)]
-    _, findings = headline_of(tmp_path / "none", {BASE: [seat(1.2)]}, candidates)
-    assert findings == ("None of 1 projections is shown to lower Strength without losing too much ability.",)
-
-
 def test_fill_in_prompts(tmp_path: Path) -> None:
-    dealt = Null("occupations dealt out", 9_999, 0.0, 0.05, 0.0001)
+    dealt = Null("occupations permuted", 9_999, 0.0, 0.05, 0.0001)
     level = measured("log_odds", 0.4, 0.1, 58, neutral=0.0, null=dealt)
     _, findings = headline_of(tmp_path, {BASE: [seat(1.2), level]})
     assert findings[0] == (
         "Fill-in prompts: the odds of the two groups' words follow the stereotypes of occupations: log-odds "
-        "0.40 [0.30, 0.50] (0 is none, 0.7 twice the odds; 0.00 ± 0.05 with occupations dealt out anew, "
+        "0.40 [0.30, 0.50] (0 is none, 0.7 twice the odds; 0.00 ± 0.05 with occupations permuted, "
         "p < 0.001)."
     )
 
 
 def test_heads_and_rows_of_words(tmp_path: Path) -> None:
-    write_heads(tmp_path / layout.HEADS_PART)
+    write_heads(tmp_path / Audit.heads.folder)
     text, findings = headline_beside(tmp_path)
     assert text.endswith(
-        "; over the 14 words that are one token, where those show about none, 0.81 [0.40, 1.20]."
+        "; over the 14 words that are one token, where those show about none, 0.8 [0.4, 1.2]."
     )
     assert (
         "Scores against removing heads one by one: Spearman's rho 0.93 [0.89, 0.97] (1: the same order)."
         in findings
     )
     assert (
-        "Of that contrast, 0.0250 [0.0150, 0.0350] is what the stereotype does; apart from it, biased heads "
-        "look 0.0600 [0.0500, 0.0700] more than regular ones at A words, whatever is said."
+        "Of that contrast, 0.025 [0.015, 0.035] is what the stereotype does; apart from it, biased heads "
+        "look 0.060 [0.050, 0.070] more than regular ones at A words, whatever is said."
     ) in findings

@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.edits.weights import Reweighted
+from levelhead.edits.output import Reweighted, Symmetrized
 from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT, p_at_most, p_of_cost
 from levelhead.models.encoding import token_id
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.probes.agreement import NAME, NOUN, AgreementItem, agreement_items
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.swap import name_pairs
 from levelhead.probes.words import load_words
-from levelhead.scoring.agreement import disagreements, wrong
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.natural import NaturalItems, natural_values
+from levelhead.scoring.natural import ItemValues, NaturalItems, disagreements, natural_values, wrong
 from tests.tiny import given, tiny
 
 EVERY = agreement_items()
@@ -113,7 +110,7 @@ def test_nouns_and_names_are_two_costs() -> None:
     assert not {*values[0].clusters} & {*values[1].clusters}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
 def test_a_symmetrized_model_without_names_fails_agreement_and_one_with_names_passes(name: str) -> None:
     model = load(name)
@@ -125,7 +122,7 @@ def test_a_symmetrized_model_without_names_fails_agreement_and_one_with_names_pa
     assert p_with < 0.05 < 0.95 < p_without
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
 def test_names_in_no_table_keep_the_gender_that_the_model_takes_them_to_have(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -161,7 +158,7 @@ def test_a_shipped_model_knows_what_a_blind_one_and_a_null_model_do_not() -> Non
     assert own < 0.35
     assert lost == 0.5
     assert kept < own
-    null = asked(twin_copy(model, draw_twin(model, 0)), some).values.mean()
+    null = asked(null_model_copy(model, draw_null_model(model, 0)), some).values.mean()
     assert 0.35 < null < 0.65
     grown = [values.paired(number) for number in (1, 2)]
     p_blind, p_symmetrized = (p_at_most(each.before - each.after, -0.02, each) for each in grown)

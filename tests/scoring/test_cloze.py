@@ -15,14 +15,12 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadOption, CannotDo
+from levelhead.models.encoding import word_shape
 from levelhead.models.model import Model, load
-from levelhead.models.vocabulary import word_shape
-from levelhead.probes.cloze import ClozeSet, load_cloze
-from levelhead.probes.cloze.verbalizer import make_verbalizer
-from levelhead.scoring.cloze import ask_cloze, cloze_texts, prompt_form, token_forms
-from levelhead.scoring.cloze_null import change_nulls
+from levelhead.probes.cloze import ClozeSet, load_cloze, make_verbalizer
+from levelhead.scoring.cloze import ask_cloze, change_nulls, cloze_texts, prompt_form, token_forms
 from tests.tiny import given, tiny, tokenizer_for, wordpiece
 
 hf: Any = transformers  # it is untyped
@@ -304,7 +302,7 @@ def constant(model: Model, words: Sequence[str]) -> Model:
     return model
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["she", "he", "nurse"])
     answers = ask_cloze(model, one_of_three(), ks=(3,))[0]
@@ -314,7 +312,7 @@ def test_a_model_that_always_answers_the_same_changes_by_exactly_0() -> None:
         assert verdict.word == "no change"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_with_no_gendered_word_in_the_top_k_is_not_measured_rather_than_unbiased() -> None:
     model = constant(load("lh:bert-mini", device="cpu"), ["table", "house", "book"])
     scores = ask_cloze(model, one_of_three(), ks=(3,))[0].scores(per_occupation=False)
@@ -346,7 +344,7 @@ def test_a_model_that_can_neither_fill_nor_continue_is_refused() -> None:
 
 
 def test_k_beyond_the_vocabulary_is_one_clear_line() -> None:
-    with pytest.raises(BadOption, match="vocabulary of"):
+    with pytest.raises(BadOption, match="size of the vocabulary"):
         ask_cloze(shipped("lh:bert-mini"), some_prompts(10), ks=(3, 20_000))
 
 

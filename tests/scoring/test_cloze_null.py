@@ -8,20 +8,18 @@ import numpy as np
 import pytest
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.measures.null import NullDistribution
-from levelhead.measures.rounds import looks, share
-from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.edits.sites import Head
+from levelhead.measures.null import NullDistribution, looks, share
+from levelhead.models.null_model import draw_null_model, null_model_copy, null_model_seed
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
-from levelhead.scoring import cloze_null
-from levelhead.scoring.cloze import Change, ClozeAnswers, ask_cloze
-from levelhead.scoring.cloze_null import change_nulls
+from levelhead.scoring import cloze
+from levelhead.scoring.cloze import Change, ClozeAnswers, ask_cloze, change_nulls
 from tests.tiny import tiny
 from tests.word_lists import OCCUPATIONS
 
 PLANNED = 9
 MODEL = tiny("bert", "mlm", layers=2, max_position_embeddings=256)
-FAR, NEAR, BETWEEN = 1e6, 0.0, 4.0  # from twins at 0, ½, −½ ...: sure at once, futile at once, neither
+FAR, NEAR, BETWEEN = 1e6, 0.0, 4.0  # from null models at 0, ½, −½ ...: sure at once, futile at once, neither
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> ClozeSet:
 
 
 class Told:
-    """Twins that are moved by 0, ½, −½, 1, −1 ... in every kind, and what they were asked."""
+    """Null models that are moved by 0, ½, −½, 1, −1 ... in every kind, and what they were asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -45,7 +43,7 @@ class Told:
 
 
 class Answer:
-    """The changes of one twin."""
+    """The changes of one null model."""
 
     def __init__(self, changes: Mapping[Change, float]) -> None:
         self._changes = changes
@@ -55,7 +53,7 @@ class Answer:
 
 
 def own(kinds: Sequence[str], values: Mapping[str, float]) -> dict[Change, float]:
-    """The changes of a variant: near to those of twins in all kinds but the given."""
+    """The changes of a variant: near to those of null models in all kinds but the given."""
     return {("log_odds change", kind): values.get(kind, NEAR) for kind in kinds}
 
 
@@ -69,9 +67,9 @@ def knowledge(prompts: ClozeSet) -> tuple[str, ...]:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    twins = Told()
-    monkeypatch.setattr(cloze_null, "ask_cloze", twins.ask)
-    return twins
+    null_models = Told()
+    monkeypatch.setattr(cloze, "ask_cloze", null_models.ask)
+    return null_models
 
 
 def test_a_kind_that_stays_open_is_asked_further_and_a_closed_one_is_not(
@@ -115,11 +113,13 @@ def answered(model: object, prompts: ClozeSet, kinds: Collection[str]) -> ClozeA
     return ask_cloze(model, prompts.of_kinds({BASE, *kinds}), ks=(1,))[0]  # type: ignore[arg-type]
 
 
-def test_the_null_is_that_of_twins_whose_rows_are_really_exchanged(prompts: ClozeSet) -> None:
+def test_the_null_is_that_of_null_models_whose_rows_are_really_exchanged(prompts: ClozeSet) -> None:
     variants = ask_cloze(MODEL, prompts, [(), removed(MODEL, [Head(0, 0)])], ks=(1,))
     nulls = change_nulls(MODEL, prompts, [each.changes() for each in variants], 3, seed=4)
-    twins = [twin_copy(MODEL, draw_twin(MODEL, twin_seed(4, number))) for number in range(3)]
-    expected = [answered(twin, prompts, knowledge(prompts)).changes() for twin in twins]
+    null_models = [
+        null_model_copy(MODEL, draw_null_model(MODEL, null_model_seed(4, number))) for number in range(3)
+    ]
+    expected = [answered(null_model, prompts, knowledge(prompts)).changes() for null_model in null_models]
     assert list(nulls[0]) == list(variants[0].changes()) == list(nulls[1])
     for change, null in nulls[0].items():
         np.testing.assert_allclose(null.values, [each[change] for each in expected], atol=2e-5)

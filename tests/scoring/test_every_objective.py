@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import gates
-from levelhead.engine.spans import SpanLikelihoods
-from levelhead.measures.head_null import head_test
+from levelhead.engine.readings import SpanLikelihoods
+from levelhead.measures.maps import head_test
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twinned
+from levelhead.models.null_model import as_null_model, draw_null_model
 from levelhead.probes.cloze import BASE, load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.triples import load_triples
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked, Items
+from levelhead.scoring.benchmarks.protocol import Items, Selection
 from levelhead.scoring.benchmarks.stereoset import STEREOSET
 from levelhead.scoring.objective import Objective, several_gradients
 from levelhead.scoring.objectives import objectives
@@ -54,7 +54,7 @@ def every_objective(model: Model, folder: Path) -> list[Objective]:
     files = {CROWS_PAIRS: write(folder, PAIRS), STEREOSET: test_stereoset.write(folder)}
     if model.abilities & {"mlm", "causal"}:
         of_files = [
-            benchmark.objective(model, benchmark.load(file, Asked())) for benchmark, file in files.items()
+            benchmark.objective(model, benchmark.load(file, Selection())) for benchmark, file in files.items()
         ]
         found += [each.absolute for each in of_files if each is not None]
     return found
@@ -106,7 +106,7 @@ def test_shuffled_labels_give_no_significant_head_beyond_5_percent() -> None:
     ]
     slopes = [item_slopes(model, texts)]
     for seed in range(19):
-        with twinned(model, draw_twin(model, seed)):
+        with as_null_model(model, draw_null_model(model, seed)):
             slopes.append(item_slopes(model, texts))
     u = np.stack(slopes)  # [model, pair, layer, head]
     rng = np.random.default_rng(0)
@@ -126,7 +126,7 @@ def test_shuffled_labels_give_no_significant_head_beyond_5_percent() -> None:
 
 def test_an_objective_of_some_items_is_their_mean(tmp_path: Path) -> None:
     model = tiny("bert")
-    items: Items = CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
+    items: Items = CROWS_PAIRS.load(write(tmp_path, PAIRS), Selection())
     whole = CROWS_PAIRS.objective(model, items)
     assert whole is not None
     answer = torch.arange(2.0 * len(items.items), dtype=torch.float64) ** 2

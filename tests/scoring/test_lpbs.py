@@ -11,13 +11,13 @@ from benchmarks.coin_lists import coin_list
 
 from levelhead.edits.gates import removed
 from levelhead.measures.measurement import P_EXCHANGE
-from levelhead.measures.seat.effect import SPREAD
+from levelhead.measures.seat import SPREAD
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
-from levelhead.probes.lpbs import Kind, lpbs_sentences, lpbs_templates
+from levelhead.probes.lpbs import LPBS_TESTS, Kind, lpbs_sentences, lpbs_templates
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.lpbs import LPBS_TESTS, ask_lpbs, ask_lpbs_tests
+from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
 from levelhead.scoring.natural import BLANKS, NaturalItems, natural_bias
 from tests.tiny import tiny
 
@@ -31,7 +31,7 @@ def few_targets(name: str) -> WordTest:
 
 
 def slow_bias(model: Model, target: str, attributes: tuple[str, str], kind: Kind) -> float:
-    """The bias of one target word as docs/method.md (LPBS) defines it, one sentence after the other."""
+    """The bias of one target word as docs/method/words.md (LPBS) defines it, one sentence after the other."""
     tokenizer, biases = model.tokenizer, []
     a, b = tokenizer.convert_tokens_to_ids([word.lower() for word in attributes])
     for sentence in lpbs_sentences([target], "[MASK]", kind):

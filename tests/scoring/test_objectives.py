@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.gates import gates
-from levelhead.edits.neurons import neuron_gates
+from levelhead.edits.gates import gates, neuron_gates
 from levelhead.edits.sites import Variant
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
@@ -24,8 +23,7 @@ from levelhead.scoring.cloze import log_odds_question
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_values
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import SEAT, objectives, seat_objective
-from levelhead.scoring.seat import ask_seat
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.seat import ask_seat, word_table
 from levelhead.studies.heads.crossfit import halves
 from tests.tiny import tiny
 from tests.word_lists import GENDER

@@ -10,8 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Site
+from levelhead.edits.subspace import Projection
 from levelhead.errors import BadProbe, CannotDo
 from levelhead.measures import stereoset
 from levelhead.measures.catalog import UNTESTED, verdict
@@ -23,11 +23,11 @@ from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.scoring.battery import TRIPLE_MEASURES
 from levelhead.scoring.pairs import (
     ask_ability,
-    ask_likelihood_triples,
     ask_nli,
     ask_nsp,
+    likelihood_answers,
     nli_labels,
-    viability,
+    triple_measures,
 )
 from tests.tiny import tiny
 
@@ -79,7 +79,7 @@ def some_variant(model: Model) -> tuple[Projection, ...]:
 
 
 def own_probabilities(model: Model, triples: TripleSet) -> NDArray[np.float64]:
-    """p(next sentence) by the model's own forward: [pair, original or twin, kind of sentence]"""
+    """p(next sentence) by the model's own forward: [pair, original or null model, kind of sentence]"""
     p = np.zeros((len(triples.pairs), 2, 3))
     for i, pair in enumerate(triples.pairs):
         for j, triple in enumerate((pair.original, pair.swapped)):
@@ -108,7 +108,7 @@ def test_next_sentence_measures_equal_those_of_the_models_own_forward(triples: T
     assert measured[0]["lms"].settings["data_hash"] == triples.fingerprint
 
 
-def test_triples_without_a_twin_are_counted_not_scored(tmp_path: Path) -> None:
+def test_triples_without_a_null_model_are_counted_not_scored(tmp_path: Path) -> None:
     path = tmp_path / "stereoset.csv"
     path.write_text(
         "Target,Context,Stereotype Sentence,Anti-stereotype Sentence,Unrelated Sentence\n"
@@ -118,7 +118,7 @@ def test_triples_without_a_twin_are_counted_not_scored(tmp_path: Path) -> None:
     )
     measurements = ask_nsp(tiny("bert", "nsp"), load_triples(path), resampling=FEW)[0]
     assert (measurements["ss"].n, measurements["strength"].n) == (2, 1)
-    assert measurements["strength"].unscored == {"triple without a gender-swapped twin": 1}
+    assert measurements["strength"].unscored == {"triple without a counterfactual": 1}
     assert measurements["lms"].settings["rule"] == "stereoset"
 
 
@@ -144,7 +144,7 @@ def test_a_model_without_a_next_sentence_head_is_refused_in_one_line(head: str, 
 
 def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(triples: TripleSet) -> None:
     model = tiny("gpt2")
-    measurements = ask_likelihood_triples(model, triples, resampling=FEW)[0]
+    measurements = triple_measures(triples, likelihood_answers(model, triples)[0], FEW)
     p = np.zeros((len(triples.pairs), 2, 3))
     for i, pair in enumerate(triples.pairs):
         for j, triple in enumerate((pair.original, pair.swapped)):
@@ -170,7 +170,7 @@ def test_causal_triples_follow_the_mean_log_likelihood_of_the_next_sentence(trip
 
 def test_triples_by_likelihood_are_refused_for_a_masked_model(triples: TripleSet) -> None:
     with pytest.raises(CannotDo, match="triples by likelihood"):
-        ask_likelihood_triples(tiny("bert", "mlm"), triples)
+        likelihood_answers(tiny("bert", "mlm"), triples)
 
 
 # ---- inferences
@@ -233,14 +233,6 @@ def test_ability_is_the_share_of_right_answers_and_names_its_set() -> None:
     own = [int(own_logits(model, p.premise, p.hypothesis).argmax()) for p in ABLE.pairs]
     assert measured.value == pytest.approx(np.mean(np.asarray(own) == [0, 1, 2]))
     assert measured.settings["data"] == "three"
-
-
-def test_viability_allows_five_points_and_judges_nothing_that_was_not_measured() -> None:
-    abilities = [Measurement("ability", value) for value in (0.75, 0.749)]
-    missing = Measurement.missing("ability", "no prediction")
-    base = Measurement("ability", 0.80)
-    assert viability([*abilities, missing], base) == [True, False, None]
-    assert viability(abilities, missing) == [None, None]
 
 
 # ---- the shipped model on the shipped triples

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
 from levelhead.errors import BadOption, BadPlugin, CannotDo
 from levelhead.measures.catalog import MeasureInfo
 from levelhead.measures.measurement import Measurement
@@ -154,9 +153,9 @@ def a_bare_number(model: Model, variants: Sequence[Variant]) -> list[Measurement
     ("ask", "reason"),
     [
         (refusing, "this model has no wheels"),
-        (one_too_few, "1 measurements came for 2 variants"),
+        (one_too_few, "must be 2, one per variant (got 1)"),
         (not_a_number, "ValueError"),
-        (a_bare_number, "a float came instead of a Measurement"),
+        (a_bare_number, "must be a Measurement (got float)"),
         (leaving, "SystemExit: 3 (test_registry.py, line"),
     ],
 )

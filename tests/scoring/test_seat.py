@@ -19,8 +19,7 @@ from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import SentenceTest, load_seat_test
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.seat import FOLLOWS, ask_seat, ask_sentence_seat, sentence_seat
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.seat import FOLLOWS, ask_seat, ask_sentence_seat, word_table
 from tests.tiny import given, tiny
 from tests.word_lists import GENDER
 
@@ -82,14 +81,14 @@ def test_sentence_seat_equals_a_slow_independent_one_on_the_published_tests(
 def test_every_pooling_equals_a_slow_independent_one_and_says_whom_it_follows(pooling: Pooling) -> None:
     model = tiny("bert", "mlm")
     test = SentenceTest("mine", ("She works.",), ("He works.",), ("a nurse", "a book"), ("an engineer", "no"))
-    measured = sentence_seat(model, test, pooling, resampling=FEW)
+    (measured,) = ask_sentence_seat(model, test, pooling=pooling, resampling=FEW)
     assert measured.value == pytest.approx(slow_seat(model, test, pooling), abs=1e-4)
     assert measured.settings["follows"] == FOLLOWS[pooling]
 
 
 @pytest.mark.skipif(not SEAT_DATA.is_dir(), reason="the published SEAT tests are not beside the checkout")
 def test_sentence_seat_reads_a_published_file_whole(gpt: Model) -> None:
-    measured = sentence_seat(gpt, SEAT_DATA / "weat7.jsonl", "last", resampling=FEW)
+    (measured,) = ask_sentence_seat(gpt, SEAT_DATA / "weat7.jsonl", pooling="last", resampling=FEW)
     test = load_seat_test(SEAT_DATA / "weat7.jsonl")
     assert measured.value == pytest.approx(slow_seat(gpt, test, "last"), abs=1e-4)
     assert measured.n == sum(len(texts) for texts in test.groups().values())
@@ -98,13 +97,13 @@ def test_sentence_seat_reads_a_published_file_whole(gpt: Model) -> None:
 def test_the_first_token_of_a_causal_model_is_refused(gpt: Model) -> None:
     test = SentenceTest("t", ("she",), ("he",), ("a nurse", "tea"), ("a boss", "steel"))
     with pytest.raises(CannotDo, match="sees nothing"):
-        sentence_seat(gpt, test, "cls")
+        ask_sentence_seat(gpt, test, pooling="cls")
 
 
 def test_an_unknown_pooling_is_named(bert: Model) -> None:
     test = SentenceTest("t", ("she",), ("he",), ("a nurse", "tea"), ("a boss", "steel"))
     with pytest.raises(BadOption, match="mean, mean-special, cls, last"):
-        sentence_seat(bert, test, "max")  # type: ignore[arg-type]
+        ask_sentence_seat(bert, test, pooling="max")  # type: ignore[arg-type]
 
 
 # ---- words

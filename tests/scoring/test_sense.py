@@ -3,6 +3,7 @@ bias alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,27 +11,31 @@ import pytest
 import torch
 
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.sense import SenseItem, sense_items
+from levelhead.probes.sentences import SenseItem, sense_items
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.natural import NaturalItems, natural_values
-from levelhead.scoring.next_sentences import TripleAnswers, head_answers, likelihood_answers, sense_answers
-from levelhead.scoring.sense import (
+from levelhead.scoring.natural import (
     LANGUAGE,
     NEXT_SENTENCE,
+    ItemValues,
+    NaturalItems,
     language_sense,
+    natural_values,
     next_sentence_errors,
-    sense_errors,
     sense_of,
 )
+from levelhead.scoring.pairs import head_answers, likelihood_answers, sense_answers
 from tests.tiny import given, tiny
 
 ITEMS = sense_items()
 SOME = ITEMS[::25]  # of women and men
+
+
+def written(items: Sequence[SenseItem]) -> list[str]:
+    return [item.written for item in items]
 
 
 def likelihood(model: Model, context: str, sentence: str) -> float:
@@ -61,7 +66,7 @@ def test_an_item_is_wrong_where_the_unrelated_sentence_is_likelier(family: str) 
     )
     rounding = 1e-5 if family == "bert" else 0.02  # a token that is a space counts in `likelihood` alone
     told = np.abs(ahead) > rounding
-    values = sense_of(SOME, sense_answers(model, SOME, [()]))
+    values = sense_of(written(SOME), sense_answers(model, SOME, [()]))
     assert (values.name, values.unit, values.answers) == (LANGUAGE, "share wrong", 1)
     assert values.values[0][told].tolist() == (ahead[told] > 0).tolist()
     assert 0 < np.sum(ahead[told] > 0) < told.sum() > 0.8 * len(SOME)
@@ -72,32 +77,27 @@ def test_an_item_is_wrong_where_the_unrelated_sentence_is_likelier(family: str) 
 def test_a_tie_is_half_wrong(family: str) -> None:
     model = tiny(family, "nsp") if family == "bert" else tiny(family)
     alike = [replace(item, unrelated=item.related) for item in SOME[:3]]
-    assert (sense_of(alike, sense_answers(model, alike, [(), ()])).values == 0.5).all()
+    assert (sense_of(written(alike), sense_answers(model, alike, [(), ()])).values == 0.5).all()
 
 
 def test_costs_of_items_by_hand() -> None:
     """Of four items the head accepts both, the related one alone, the unrelated one alone, and none."""
     items = ITEMS[:4]
     p = np.array([[0.9, 0.6], [0.9, 0.1], [0.1, 0.9], [0.3, 0.4]])
-    assert sense_of(items, [p]).values.tolist() == [[0, 0, 1, 1]]
-    errors = sense_errors(items, [p])
+    assert sense_of(written(items), [p]).values.tolist() == [[0, 0, 1, 1]]
+    errors = next_sentence_errors(written(items), [p])
     assert (errors.name, errors.answers) == (NEXT_SENTENCE, 2)
     assert errors.values.tolist() == [[0.5, 0, 1, 0.5]]
     assert errors.clusters.tolist() == [ITEMS[0].written] * 2 + [ITEMS[2].written] * 2
 
 
-def test_costs_of_triples_by_hand_count_their_twins_in_the_same_cluster() -> None:
-    """One triple with a twin and one without: originals first, then the twin."""
-    found = load_triples()
-    with_twin = next(pair for pair in found.pairs if pair.swapped is not None)
-    without = replace(found.pairs[1], swapped=None)
-    triples = replace(found, pairs=(with_twin, without))
+def test_costs_of_triples_by_hand() -> None:
+    """Two originals, then the counterfactual of the first."""
+    contexts = ["a door", "a window", "a door"]
     p = np.array([[0.9, 0.8, 0.1], [0.9, 0.2, 0.6], [0.2, 0.3, 0.7]])
-    answers = [TripleAnswers(p, p, "")]
-    sense, errors = language_sense(triples, answers), next_sentence_errors(triples, answers)
+    sense, errors = language_sense(contexts, [p]), next_sentence_errors(contexts, [p])
     assert sense.values.tolist() == [[0, 0.5, 1]]
     np.testing.assert_allclose(errors.values, [[0, 0.75, 1]])
-    contexts = [pair.original.context for pair in (with_twin, without, with_twin)]
     assert sense.clusters.tolist() == errors.clusters.tolist() == contexts
     assert sense.paired(0).answers == errors.paired(0).answers == 6
 
@@ -136,8 +136,11 @@ def test_more_contexts_count_for_a_gender_bias_and_change_no_other_cost(bias: st
         for sense in ((), SOME)
     )
     assert list(plain) == list(more)
-    triples = 10 + sum(pair.swapped is not None for pair in few.pairs)
+    # a counterfactual belongs to the cluster of its original
+    pairs = (*few.pairs, *(pair for pair in few.pairs if pair.swapped is not None))
+    triples = len(pairs)
     for name in (LANGUAGE, NEXT_SENTENCE):
+        assert plain[name].clusters.tolist() == [pair.original.context for pair in pairs]
         assert (more[name].values[:, :triples] == plain[name].values).all()
         assert len(more[name].clusters) == triples + (len(SOME) if bias == "gender" else 0)
     rest = set(plain) - {LANGUAGE, NEXT_SENTENCE}
@@ -149,6 +152,6 @@ def test_more_contexts_count_for_a_gender_bias_and_change_no_other_cost(bias: st
 @pytest.mark.slow
 def test_a_shipped_model_has_a_sense_that_its_null_model_lacks() -> None:
     model, some = load("lh:bert-mini"), ITEMS[::8]
-    assert sense_of(some, sense_answers(model, some, [()])).values.mean() < 0.25
-    null = twin_copy(model, draw_twin(model, 0))
-    assert 0.35 < sense_of(some, sense_answers(null, some, [()])).values.mean() < 0.65
+    assert sense_of(written(some), sense_answers(model, some, [()])).values.mean() < 0.25
+    null = null_model_copy(model, draw_null_model(model, 0))
+    assert 0.35 < sense_of(written(some), sense_answers(null, some, [()])).values.mean() < 0.65

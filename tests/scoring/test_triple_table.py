@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from levelhead.probes.triples import load_triples
-from levelhead.results import layout
-from levelhead.scoring.next_sentences import HEAD, TripleAnswers, head_answers
-from levelhead.scoring.pairs import triple_measures
-from levelhead.scoring.triple_table import triple_lines
+from levelhead.runs.common import TRIPLES_TABLE
+from levelhead.scoring.pairs import HEAD, TripleAnswers, head_answers, triple_lines, triple_measures
 from tests.studies.projection_cases import small_triples
 from tests.tiny import tiny
 
@@ -27,7 +25,7 @@ def test_s_and_d_of_the_papers_examples_stand_in_the_table(tmp_path: Path) -> No
     assert line.context_gs == "The man works."
 
 
-def test_a_triple_without_a_twin_has_its_own_probabilities_alone(tmp_path: Path) -> None:
+def test_a_triple_without_a_null_model_has_its_own_probabilities_alone(tmp_path: Path) -> None:
     file = tmp_path / "own.jsonl"
     sides = '"stereotype": "She sang.", "anti": "She swore.", "unrelated": "It rained."}'
     file.write_text(
@@ -48,6 +46,6 @@ def test_strength_is_the_mean_of_the_top_share_of_the_tables_s(tmp_path: Path) -
         strength = triple_measures(triples, answers, share=share)["strength"]
         assert strength.value == pytest.approx(np.mean(values[:count]))
         assert strength.settings["share"] == share
-    table = layout.TRIPLES_TABLE
+    table = TRIPLES_TABLE
     (tmp_path / table.name).write_text(table.text(lines), encoding="utf-8")
     assert table.read(tmp_path) == lines

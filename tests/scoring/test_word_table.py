@@ -6,7 +6,7 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.probes.contexts import template_contexts
-from levelhead.scoring.word_table import fitting, sample_contexts, unknown_words, word_table
+from levelhead.scoring.seat import fitting, sample_contexts, unknown_words, word_table
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 

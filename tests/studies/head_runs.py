@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.measures.measurement import Measurement
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.heads import HeadScore, WordsUsed
-from levelhead.results.settings import HeadsRunSettings
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.studies.heads import Heads
+from levelhead.studies.heads.records import HeadScore, WordsUsed
+from levelhead.studies.heads.settings import HeadsStored
 
 
-def empty_run(
-    folder: Path, model: str = "tiny", hashes: Mapping[str, str] | None = None
-) -> Run[HeadsRunSettings]:
+def empty_run(folder: Path, model: str = "tiny", hashes: Mapping[str, str] | None = None) -> Run[HeadsStored]:
     """An open run without results."""
-    settings = HeadsRunSettings(
-        study=layout.HEADS.study,
+    settings = HeadsStored(
+        study=Heads.name,
         seed=0,
-        model=model,
+        models=(model,),
         layers=3,
         heads=4,
         bias="gender",
         contexts="templates",
         experiments=("scores",),
-        per_word=None,
-        contexts_per_word=2,
+        per_word=2,
         sentences=None,
         n_sentences=12,
         top=2,
         trim=False,
         resamples=100,
     )
-    return Run.open(folder, layout.HEADS, settings, hashes=hashes)
+    return Run.open(folder, Heads, settings, hashes=hashes)
 
 
 def scored_run(
@@ -55,7 +52,7 @@ def scored_run(
     ]
     used = WordsUsed("gender", ("A", "B", "X", "Y"), {"A": 2, "B": 2, "X": 2, "Y": 2}, 8, 16, (), {})
     with empty_run(folder / name, name, {"weights": name, "words": words}) as run:
-        run.result(layout.WORDS, lambda: used)
-        run.result(layout.SEAT, lambda: MeasuredVariant(BASE, name, Measurement("seat", seat)))
-        run.results(layout.SCORES, lambda: records)
+        run.result(Heads.words, lambda: used)
+        run.result(Heads.seat, lambda: MeasuredVariant(BASE, name, Measurement("seat", seat)))
+        run.results(Heads.scores, lambda: records)
     return folder / name

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 from levelhead.measures.statistics import Resampling
+from levelhead.models.model import Model
 from levelhead.probes.nli import AbilitySet, LabeledPair, nli_probe
 from levelhead.probes.pairs import InputPair
 from levelhead.probes.triples import TripleSet, load_triples
-from levelhead.studies.projections.plan import Sweep
+from levelhead.studies.projections.settings import ProjectionsSettings
 
 SINGLE = tuple(
     InputPair((f.format("she", "her"), None), (f.format("he", "him"), None))
@@ -70,14 +71,15 @@ def own_pairs(folder: Path) -> Path:
     return path
 
 
-def small_sweep(folder: Path, depth: bool = False) -> Sweep:
-    """A sweep that takes a second or two on tiny models."""
+def small_projections(folder: Path, nli: Model, depth: bool = False) -> ProjectionsSettings:
+    """Settings of a run that takes a second or two on tiny models."""
     probe = nli_probe(occupations=["nurse", "engineer", "teacher"], contexts=["saw a book", "gave a book"])
-    return Sweep(
+    return ProjectionsSettings(
+        nli=nli,
         triples=small_triples(folder),
         probe=probe,
         ability=ABLE,
         pairs=str(own_pairs(folder)),
         depth=depth,
-        resampling=FEW,
+        resamples=FEW.resamples,
     )

@@ -14,9 +14,8 @@ from scipy import stats
 from transformers import AutoModel
 
 from levelhead.edits.gates import gates, removed
-from levelhead.edits.self_debias import SelfDebiased
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.engine import batches, choosing, distilling
+from levelhead.edits.output import SelfDebiased, Symmetrized
+from levelhead.engine import batches, distilling, preference_losses
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
@@ -31,24 +30,22 @@ from levelhead.measures.certified import (
 from levelhead.models import encoding
 from levelhead.models.encoding import Text, TokenRow
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import LOG_ODDS, natural_bias, natural_values
-from levelhead.scoring.sense import LANGUAGE
-from levelhead.studies.mitigating import protocol, spillover, study, trying
-from levelhead.studies.mitigating.parts import parts
-from levelhead.studies.mitigating.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
-from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.spillover import spilled
-from levelhead.studies.mitigating.study import run_mitigations
-from levelhead.studies.mitigating.token_projection import TokenProjection
-from levelhead.studies.mitigating.training import Means, TrainedMitigation
-from levelhead.studies.mitigating.trying import Asked, try_methods
-from levelhead.studies.mitigating.writing import write_chosen
+from levelhead.scoring.natural import LANGUAGE, LOG_ODDS, natural_bias, natural_values
+from levelhead.studies.mitigate import protocol, trying
+from levelhead.studies.mitigate import run as study
+from levelhead.studies.mitigate.parts import parts
+from levelhead.studies.mitigate.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
+from levelhead.studies.mitigate.run import mitigate, write_chosen
+from levelhead.studies.mitigate.settings import MitigateSettings
+from levelhead.studies.mitigate.token_projection import TokenProjection
+from levelhead.studies.mitigate.training import Means, TrainedMitigation
+from levelhead.studies.mitigate.trying import PartValues, spilled, try_methods
 from tests.audit_sizes import ask_few_tests
 from tests.studies.test_mitigating import all_frames as all_frames
 from tests.studies.test_mitigating import ask_few_frames, few
@@ -86,12 +83,12 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
         return found
 
     monkeypatch.setattr(batches.RowPool, "add", noted)
-    for module in (choosing, distilling):  # training texts go past the pool
+    for module in (preference_losses, distilling):  # training texts go past the pool
         monkeypatch.setattr(module, "encode", encoded)
     return seen
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("all_frames")
 def test_no_text_that_a_method_fits_or_is_ordered_on_is_tested_on(bert: Model, rows: set[bytes]) -> None:
     """For every method and every kind of item: words, triples, contexts of language sense, prompts,
@@ -214,8 +211,8 @@ def test_what_does_nothing_lands_on_the_base_point(bert: Model) -> None:
 
 
 def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spillover, "shipped_words", lambda: (ITEMS.test.name, "race"))
-    monkeypatch.setattr(spillover, "LPBS_TESTS", ("career",))
+    monkeypatch.setattr(trying, "shipped_words", lambda: (ITEMS.test.name, "race"))
+    monkeypatch.setattr(trying, "LPBS_TESTS", ("career",))
     one = Candidate("one", "heads", 1.0, removed(bert, ["1-1"]))
     alone = spilled(bert, ITEMS.test, [one])
     both = spilled(bert, ITEMS.test, [one, replace(one, name="two")])
@@ -228,6 +225,7 @@ def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.M
         assert wide.low < narrow.low < narrow.grown
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_asked_once_is_written_before_a_symmetrized_one(bert: Model, tmp_path: Path) -> None:
     twice = Candidate("symmetrized", "symmetrized", 1.0, (Symmetrized(GenderSwap()),))
     once = Candidate("one head", "heads", 1.0, removed(bert, ["1-1"]))
@@ -263,12 +261,12 @@ def test_the_first_certified_model_that_can_be_written_is(bert: Model, tmp_path:
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_certified_on_a_null_model(bert: Model, tmp_path: Path) -> None:
-    """One twin; benchmarks/arena_error.py asks 40 of a model that has learned something."""
-    twin = twin_copy(bert, draw_twin(bert, 5))
+    """One null model; benchmarks/arena_error.py asks 40 of a model that has learned something."""
+    null_model = null_model_copy(bert, draw_null_model(bert, 5))
     settings = MitigateSettings(methods=("symmetrized",), null=3, spillover=False)
-    run = run_mitigations(twin, settings, tmp_path / "run", ITEMS)
+    run = mitigate(null_model, settings, tmp_path / "run", ITEMS)
     assert run.candidates
     assert not run.certified
 
@@ -313,7 +311,7 @@ def test_ordering_and_testing_on_the_same_items_would_raise_the_error() -> None:
 
 def test_asked_of_a_part_joins_candidates_behind_the_unmodified_model(bert: Model) -> None:
     items = parts(ITEMS, 0).order
-    asked = Asked.of(bert, items).and_of(bert, [Candidate("one", "heads", 1.0, removed(bert, ["1-1"]))])
+    asked = PartValues.of(bert, items).and_of(bert, [Candidate("one", "heads", 1.0, removed(bert, ["1-1"]))])
     together = natural_values(bert, items, [(), removed(bert, ["1-1"])])
     for apart, at_once in zip(asked.values.biases, together.biases, strict=True):
         np.testing.assert_allclose(apart.values, at_once.values, atol=1e-4)

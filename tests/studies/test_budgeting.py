@@ -9,8 +9,8 @@ import pytest
 
 from levelhead.models.model import Model
 from levelhead.progress import plain_lines
-from levelhead.studies.mitigating import budgeting, protocol
-from levelhead.studies.mitigating.budgeting import (
+from levelhead.studies.mitigate import budgeting, protocol
+from levelhead.studies.mitigate.budgeting import (
     NO_BUDGET,
     OTHERS,
     THINNED,
@@ -22,10 +22,10 @@ from levelhead.studies.mitigating.budgeting import (
     told,
     whole_seconds,
 )
-from levelhead.studies.mitigating.parts import parts
-from levelhead.studies.mitigating.protocol import Mitigation
-from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.study import run_mitigations, shipped_battery
+from levelhead.studies.mitigate.parts import parts
+from levelhead.studies.mitigate.protocol import Mitigation
+from levelhead.studies.mitigate.run import mitigate, shipped_battery
+from levelhead.studies.mitigate.settings import MitigateSettings
 from tests.studies.test_arena import Counted
 from tests.studies.test_mitigating import ask_few, few
 from tests.tiny import tiny
@@ -132,6 +132,7 @@ def test_a_mitigation_that_took_longer_than_planned_makes_the_next_one_wait(
     assert budget.why_not("projected", tried=False) == ""  # one mitigation is always tried
 
 
+@pytest.mark.nightly
 def test_a_run_within_a_budget_tries_the_cheapest_and_says_before_what_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,17 +140,17 @@ def test_a_run_within_a_budget_tries_the_cheapest_and_says_before_what_does_not_
         name: Counted(name, cost) for name, cost in (("dear", 900), ("cheap", 1))
     }
     monkeypatch.setattr(protocol.MITIGATIONS, "shipped", registered)
-    monkeypatch.setattr("levelhead.studies.mitigating.study.pace_of", lambda *given: SLOW)
+    monkeypatch.setattr("levelhead.studies.mitigate.run.pace_of", lambda *given: SLOW)
     model: Model = tiny("gpt2")
     settings = MitigateSettings(null=9, budget="10min", spillover=False)
     with plain_lines():
-        run = run_mitigations(model, settings, tmp_path / "run", few(settings))
+        run = mitigate(model, settings, tmp_path / "run", few(settings))
     told_first = capsys.readouterr().err
     assert [each.name for each in run.candidates] == ["cheap"]
     assert [(each.method, "would take" in each.reason) for each in run.left_out] == [("dear", True)]
     assert told_first.index("Does not fit") < told_first.index("Null models")
     assert run.detected is not None
     assert run.detected.null_models <= 9
-    monkeypatch.setattr("levelhead.studies.mitigating.study.pace_of", lambda *given: replace(SLOW, test=1))
-    again = run_mitigations(model, settings, tmp_path / "run", few(settings))
+    monkeypatch.setattr("levelhead.studies.mitigate.run.pace_of", lambda *given: replace(SLOW, test=1))
+    again = mitigate(model, settings, tmp_path / "run", few(settings))
     assert again.candidates == run.candidates  # a run that goes on keeps its plan

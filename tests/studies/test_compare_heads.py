@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadOption, BadRun
-from levelhead.pages.figures.comparison import write_figures
-from levelhead.results.records.comparison import HeadAgreement
-from levelhead.results.runs import HeadComparisonRun, open_head_comparison
-from levelhead.studies.heads.comparison import compare_heads
+from levelhead.studies.compare_heads import CompareHeads, CompareHeadsSettings
+from levelhead.studies.compare_heads.chapter import figures
+from levelhead.studies.compare_heads.records import HeadAgreement
+from levelhead.studies.compare_heads.run import compare_heads
+from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.study import heads
 from tests.studies.head_runs import empty_run, scored_run
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
@@ -25,7 +25,7 @@ BASE = [[0.3, -0.2], [-0.5, 0.1]]
 OTHER = [[0.2, 0.4], [-0.6, -0.1]]
 
 
-def only_agreement(run: HeadComparisonRun) -> HeadAgreement:
+def only_agreement(run: CompareHeads) -> HeadAgreement:
     """How the heads of the run's two models relate."""
     (pair,) = run.pairs
     assert pair.agreement is not None
@@ -34,7 +34,7 @@ def only_agreement(run: HeadComparisonRun) -> HeadAgreement:
 
 def test_flips_and_counts_by_hand(tmp_path: Path) -> None:
     runs = [scored_run(tmp_path, "base", BASE, -0.8), scored_run(tmp_path, "chat", OTHER, 0.5)]
-    comparison = compare_heads(runs, tmp_path / "out", top=1)
+    comparison = compare_heads(runs, CompareHeadsSettings(top=1), tmp_path / "out")
     agreement = only_agreement(comparison)
     assert (agreement.flips, agreement.flips_back, agreement.clear_flips) == (1, 1, 1)
     assert (agreement.followed, agreement.followed_flips) == ((Head(1, 0),), 0)
@@ -50,10 +50,10 @@ def test_flips_and_counts_by_hand(tmp_path: Path) -> None:
 
 def test_the_comparison_is_read_back_as_it_was_returned(tmp_path: Path) -> None:
     runs = [scored_run(tmp_path, "base", BASE, -0.8), scored_run(tmp_path, "chat", OTHER, 0.5)]
-    comparison = compare_heads(runs, tmp_path / "out")
-    again = open_head_comparison(tmp_path / "out")
+    comparison = compare_heads(runs, None, tmp_path / "out")
+    again = CompareHeads.open(tmp_path / "out")
     assert again.data.results == comparison.data.results
-    assert again.settings.runs == tuple(map(str, runs))
+    assert again.settings.models == tuple(map(str, runs))
     assert again.model == "base, chat"
 
 
@@ -61,7 +61,7 @@ def test_a_flip_of_heads_that_are_not_clear_is_not_a_clear_one(tmp_path: Path) -
     for p in (0.5, None):
         base = scored_run(tmp_path, f"base {p}", BASE, 0.8)
         other = scored_run(tmp_path, f"chat {p}", OTHER, 0.5, p=p)
-        comparison = compare_heads([base, other], tmp_path / f"out {p}")
+        comparison = compare_heads([base, other], None, tmp_path / f"out {p}")
         agreement = only_agreement(comparison)
         assert (agreement.flips, agreement.clear_flips) == (1, 0)
         assert [flip.clear for flip in comparison.flips] == [False]
@@ -69,38 +69,38 @@ def test_a_flip_of_heads_that_are_not_clear_is_not_a_clear_one(tmp_path: Path) -
 
 def test_a_model_against_itself_flips_nothing(tmp_path: Path) -> None:
     run = scored_run(tmp_path, "base", BASE, 0.8)
-    comparison = compare_heads([run, run], tmp_path / "out")
+    comparison = compare_heads([run, run], None, tmp_path / "out")
     assert comparison.flips == ()
     assert only_agreement(comparison).spearman.value == pytest.approx(1.0)
 
 
 def test_models_of_other_shapes_are_shown_but_have_no_counterparts(tmp_path: Path) -> None:
     runs = [scored_run(tmp_path, "base", BASE, 0.8), scored_run(tmp_path, "large", [[0.1, 0.2, -0.3]], 0.5)]
-    comparison = compare_heads(runs, tmp_path / "out")
+    comparison = compare_heads(runs, None, tmp_path / "out")
     assert comparison.pairs[0].agreement is None
     assert "2 x 2 heads against 1 x 3" in comparison.pairs[0].reason
-    assert len(write_figures(tmp_path / "out")) == 2
+    assert len(figures(tmp_path / "out")) == 2
 
 
 def test_runs_that_cannot_be_compared_are_one_clear_line(tmp_path: Path) -> None:
     gender = scored_run(tmp_path, "base", BASE, 0.8)
     race = scored_run(tmp_path, "chat", OTHER, 0.5, "another")
     with pytest.raises(BadRun, match="different word lists"):
-        compare_heads([gender, race], tmp_path / "out")
+        compare_heads([gender, race], None, tmp_path / "out")
     with pytest.raises(BadOption, match="two runs or more"):
-        compare_heads([gender], tmp_path / "out")
+        compare_heads([gender], None, tmp_path / "out")
     with empty_run(tmp_path / "empty"):
         pass
     with pytest.raises(BadRun, match="no head scores"):
-        compare_heads([gender, tmp_path / "empty"], tmp_path / "out")
+        compare_heads([gender, tmp_path / "empty"], None, tmp_path / "out")
     with pytest.raises(BadRun, match="compare-heads"):
-        write_figures(gender)
+        figures(gender)
 
 
 def test_the_figure_shows_every_head_of_every_model_and_boxes_the_anti_biased_ones(tmp_path: Path) -> None:
     runs = [scored_run(tmp_path, "base", BASE, 0.8), scored_run(tmp_path, "chat", OTHER, 0.5)]
-    compare_heads(runs, tmp_path / "out", top=1)
-    plain, signed = write_figures(tmp_path / "out")
+    compare_heads(runs, CompareHeadsSettings(top=1), tmp_path / "out")
+    plain, signed = figures(tmp_path / "out")
     for path in (plain, signed):
         text = path.read_text(encoding="utf-8")
         ElementTree.fromstring(text)
@@ -115,11 +115,11 @@ def test_two_real_runs_compare(tmp_path: Path) -> None:
     )
     for seed in (0, 1):
         heads(tiny("bert", seed=seed), settings, tmp_path / f"run{seed}")
-    comparison = compare_heads([tmp_path / "run0", tmp_path / "run1"], tmp_path / "out")
+    comparison = compare_heads([tmp_path / "run0", tmp_path / "run1"], None, tmp_path / "out")
     scores = [[each.score for each in comparison.scores if each.number == n] for n in (1, 2)]
     base, other = (np.array(of_model) for of_model in scores)
     assert only_agreement(comparison).flips == int(((base < 0) & (other > 0)).sum())
     assert comparison.pairs[0].same_contexts is True
     heads(tiny("bert"), replace(settings, per_word=2), tmp_path / "run2")
-    other_contexts = compare_heads([tmp_path / "run0", tmp_path / "run2"], tmp_path / "out2")
+    other_contexts = compare_heads([tmp_path / "run0", tmp_path / "run2"], None, tmp_path / "out2")
     assert other_contexts.pairs[0].same_contexts is False

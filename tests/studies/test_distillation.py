@@ -14,12 +14,11 @@ import torch
 import transformers
 
 import levelhead as lh
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.edits.weights import Reweighted, weights_of
+from levelhead.edits.output import Reweighted, Symmetrized, weights_of
 from levelhead.engine.distilling import Distilling
 from levelhead.engine.readings import Pooled, TokenLogProbs
-from levelhead.engine.reweighing import TrainingPlan
 from levelhead.engine.run import read_one
+from levelhead.engine.training import TrainingPlan
 from levelhead.errors import BadOption
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -28,16 +27,22 @@ from levelhead.probes.corpus import split_sentences
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.training_text import TrainingSentence, training_sentences
 from levelhead.probes.words import load_words
-from levelhead.results import layout
 from levelhead.scoring.battery import Battery
-from levelhead.studies.mitigating import training
-from levelhead.studies.mitigating.counterfactual_text import CounterfactualText
-from levelhead.studies.mitigating.distillation import WAYS, Distillation
-from levelhead.studies.mitigating.protocol import Candidate, mitigations
-from levelhead.studies.mitigating.refitting import new_heads
-from levelhead.studies.mitigating.study import run_mitigations
-from levelhead.studies.mitigating.training import Means, Trains, pairs, running, turned_texts, with_own_text
-from levelhead.studies.mitigating.writing import write_chosen
+from levelhead.studies.glue import CHECKPOINTS
+from levelhead.studies.mitigate import training
+from levelhead.studies.mitigate.counterfactual_text import CounterfactualText
+from levelhead.studies.mitigate.distillation import WAYS, Distillation
+from levelhead.studies.mitigate.protocol import Candidate, mitigations
+from levelhead.studies.mitigate.refitting import new_heads
+from levelhead.studies.mitigate.run import mitigate, write_chosen
+from levelhead.studies.mitigate.training import (
+    Means,
+    pairs,
+    running,
+    swapped_texts,
+    trains,
+    with_own_text,
+)
 from tests.studies.test_mitigating import ask_few
 from tests.tiny import tiny
 from tests.word_lists import GENDER
@@ -88,6 +93,27 @@ def test_distilled_candidates_come_nearer_to_the_symmetrized_model(
 
 
 @pytest.mark.slow
+def test_a_training_has_the_steps_that_fit_into_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def within(*given: Any) -> int:
+        asked.append(given[3])
+        assert given[5] > 0  # what texts take
+        return 6
+
+    monkeypatch.setattr(training, "steps_within", within)
+    model = tiny("bert")
+    trained = Distillation(Means(seconds=90.0, folder=tmp_path)).trained(model, battery())
+    assert [kept.step for kept in trained.kept] == [3, 6]
+    assert asked == [90.0]
+    trained = Distillation(Means(seconds=90.0, steps=4)).trained(model, battery())
+    assert [kept.step for kept in trained.kept] == [2, 4]
+    assert asked == [90.0]
+
+
+@pytest.mark.slow
 def test_the_next_sentence_head_of_every_candidate_is_refitted_at_a_weighing_of_10(text: Path) -> None:
     model, means = tiny("bert", "nsp"), Means(str(text), steps=2)
     head = {"cls.seq_relationship.weight", "cls.seq_relationship.bias"}
@@ -118,7 +144,7 @@ def test_a_candidate_lies_on_the_line_from_the_model_to_the_weights_that_were_ke
 
 def written(lesson: Any, model: Model) -> list[str]:
     """The texts of a lesson, as they are read."""
-    rows = [model.tokenizer.convert_ids_to_tokens(text.turns[0].ids.tolist()) for text in lesson.texts]
+    rows = [model.tokenizer.convert_ids_to_tokens(text.orientations[0].ids.tolist()) for text in lesson.texts]
     return ["".join(row).replace("Ġ", " ") for row in rows]
 
 
@@ -145,7 +171,7 @@ def test_a_quarter_of_what_a_causal_model_is_distilled_on_it_wrote_itself(
 
 
 def without_own_text(model: Model, means: Means) -> tuple[Any, Any]:
-    some, few = turned_texts(model, battery(), means, Distillation(means).plan)
+    some, few = swapped_texts(model, battery(), means, Distillation(means).plan)
     return Distilling(model, GenderSwap(), some), Distilling(model, GenderSwap(), few)
 
 
@@ -217,17 +243,17 @@ def test_a_model_without_a_head_reads_running_text_and_one_with_a_head_pairs(
 ) -> None:
     monkeypatch.setattr(training, "LENGTH", 250)
     plan = TrainingPlan(steps=4, batch_size=16)
-    spoken, apart = turned_texts(tiny("gpt2", max_position_embeddings=256), battery(), Means(), plan)
-    lengths = np.asarray([text.length for text in (*apart, *spoken)])
+    spoken, apart = swapped_texts(tiny("gpt2", max_position_embeddings=256), battery(), Means(), plan)
+    lengths = np.asarray([max(len(row.ids) for row in t.orientations) for t in (*apart, *spoken)])
     alone = np.arange(len(lengths)) % 4 > 1
     assert np.median(lengths[~alone]) > 1.5 * np.median(lengths[alone])
-    headed, _ = turned_texts(tiny("bert", "nsp", max_position_embeddings=256), battery(), Means(), plan)
-    assert all(text.turns[0].types is not None and text.turns[0].types.any() for text in headed)
+    headed, _ = swapped_texts(tiny("bert", "nsp", max_position_embeddings=256), battery(), Means(), plan)
+    assert all(text.orientations[0].types is not None and text.orientations[0].types.any() for text in headed)
 
 
 def test_what_trains_runs_only_where_it_is_asked_for_by_name() -> None:
     (method,) = mitigations(["distilled"])
-    assert isinstance(method, Trains)
+    assert trains(method)
     assert not getattr(method, "quick", True)
 
 
@@ -242,7 +268,7 @@ def test_it_says_why_it_cannot_run() -> None:
         assert method.with_means(Means(text="some.txt")).why_not(model, race) == ""
     nobody = battery(replace(GENDER, pairs=()))
     assert "states no counterparts" in method.why_not(model, nobody)
-    with pytest.raises(BadOption, match="steps=-1"):
+    with pytest.raises(BadOption, match=r"steps must be at least 0 \(got -1\)"):
         lh.settings.MitigateSettings(steps=-1)
 
 
@@ -251,7 +277,7 @@ def test_options_of_training_are_refused_where_nothing_is_trained(tmp_path: Path
     for options in told:
         settings = replace(lh.settings.MitigateSettings(), **options)
         with pytest.raises(BadOption, match="would change nothing: no mitigation that trains is named"):
-            run_mitigations(tiny("bert", "nsp"), settings, tmp_path / "run")
+            mitigate(tiny("bert", "nsp"), settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -260,11 +286,11 @@ def test_options_of_training_are_refused_where_nothing_is_trained(tmp_path: Path
 def test_a_run_tries_distilled_models_and_leaves_no_checkpoints(tmp_path: Path, text: Path) -> None:
     model = tiny("bert", "nsp", max_position_embeddings=256)
     settings = lh.settings.MitigateSettings(methods=("distilled",), null=3, text=str(text), steps=4)
-    run = run_mitigations(model, settings, tmp_path / "run")
+    run = mitigate(model, settings, tmp_path / "run")
     assert [each.name for each in sorted(run.candidates, key=lambda each: each.strength)] == [
         f"distilled, {n} % of the way" for n in (60, 80, 100, 120)
     ]
-    assert not (run.folder / layout.CHECKPOINTS).exists()
+    assert not (run.folder / CHECKPOINTS).exists()
     assert (run.written_model is not None) == bool(run.certified)
 
 

@@ -28,7 +28,7 @@ def battery() -> Battery:
 
 @pytest.fixture(scope="module")
 def parts(battery: Battery) -> Halves:
-    return halves(battery, seed=0, screen=(12, 3))
+    return halves(battery, seed=0)
 
 
 def items(battery: Battery) -> dict[str, set[str]]:
@@ -52,13 +52,12 @@ def test_the_halves_share_no_context_occupation_premise_sentence_or_word(parts: 
         assert not own & reported[kind], kind
 
 
-def test_the_halves_are_all_there_is_but_for_the_screen(battery: Battery, parts: Halves) -> None:
+def test_the_halves_are_all_there_is(battery: Battery, parts: Halves) -> None:
     whole, chosen, reported = items(battery), items(parts.choose), items(parts.report)
-    for kind in ("triples", "abilities", "sentences", "words", "contexts"):
+    for kind in ("triples", "inferences", "abilities", "sentences", "words", "contexts"):
         assert chosen[kind] | reported[kind] == whole[kind], kind
-    assert parts.choose.probe.shape == (12, 3, 2)
+    assert parts.choose.probe.shape == (20, 8, 2)
     assert parts.report.probe.shape == (21, 8, 2)
-    assert len(parts.choose.probe.pairs) == 12 * 3 * 2
     assert abs(len(chosen["triples"]) - len(reported["triples"])) <= 1
 
 

@@ -14,27 +14,22 @@ import torch
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import all_heads, gates, removed
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
-from levelhead.inference.heads_in_words import sources_text
+from levelhead.inference.head_claims import sources_text
 from levelhead.measures.exchange import Exchange
-from levelhead.measures.rounds import looks
+from levelhead.measures.null import looks
 from levelhead.models.model import Model
-from levelhead.pages.figures.heads import write_figures
+from levelhead.pages.charts.heads import write_figures
 from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results import layout
-from levelhead.results.records.heads import CROSS_FITTED, IN_COMMON, LARGEST_HELD, OF_HIGHEST, CrossFit
-from levelhead.results.runs import HeadsRun, open_heads
-from levelhead.results.settings import HeadsRunSettings
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import WordTable, fitting, word_table
-from levelhead.studies.heads import null_models
-from levelhead.studies.heads.counter import arc_sheet, counter_attention
-from levelhead.studies.heads.counter_sentences import counter_sentences
+from levelhead.scoring.seat import WordTable, fitting, word_table
+from levelhead.studies.heads import Heads, null_models, open_heads
+from levelhead.studies.heads.counter import arc_sheet, counter_attention, counter_sentences
 from levelhead.studies.heads.crossfit import (
     Splits,
     cross_fit,
@@ -44,10 +39,16 @@ from levelhead.studies.heads.crossfit import (
     scores_closed,
     summaries,
 )
+from levelhead.studies.heads.records import (
+    CROSS_FITTED,
+    IN_COMMON,
+    LARGEST_HELD,
+    OF_HIGHEST,
+    CrossFit,
+)
+from levelhead.studies.heads.run import heads, source_agreement
 from levelhead.studies.heads.scores import head_scores, score_records
-from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.sources import source_agreement
-from levelhead.studies.heads.study import heads
+from levelhead.studies.heads.settings import HeadsSettings, HeadsStored
 from tests.report.page_text import page_text
 from tests.tiny import tiny
 from tests.word_lists import GENDER, RELIGION, gender_toml, toml
@@ -67,7 +68,7 @@ def scores(bert: Model, table: WordTable) -> Doubles:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> HeadsRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Heads:
     """A whole run on a tiny random model."""
     folder = tmp_path_factory.mktemp("heads")
     settings = replace(SMALL, bias=gender_toml(folder), sentences="shipped")
@@ -188,26 +189,31 @@ def test_a_cross_fit_is_what_scores_and_removals_of_the_halves_are(table: WordTa
         other.append(changes[1 - side])
     assert fit.chosen == pytest.approx(np.mean(chosen), abs=1e-6)
     assert fit.other == pytest.approx(np.mean(other), abs=1e-6)
-    (of_twin,) = cross_fit(model, splits, vectors, 2, 0)
-    assert (of_twin.chosen, of_twin.other, of_twin.halves) == (None, fit.other, fit.halves)
+    (of_counterfactual,) = cross_fit(model, splits, vectors, 2, 0)
+    assert (of_counterfactual.chosen, of_counterfactual.other, of_counterfactual.halves) == (
+        None,
+        fit.other,
+        fit.halves,
+    )
     (scored,) = cross_fit(model, splits, vectors, 0, 0)  # what removal does is known well enough
     assert (scored.chosen, scored.other, scored.halves) == (None, None, fit.halves)
 
 
 def made_fits(rng: np.random.Generator, planted: float) -> list[CrossFit]:
-    """Two splits of a model and of 19 twins; the planted head scores so much in every half of the model."""
+    """Two splits of a model and of 19 null models; the planted head scores so much in every half of the
+    model."""
     fits = []
-    for twin in (None, *range(19)):
+    for null_model in (None, *range(19)):
         for split in range(2):
             halves = rng.normal(size=(2, 4, 4))
-            if twin is None:
+            if null_model is None:
                 halves[:, 1, 2] += planted
             scores = tuple(tuple(map(tuple, half)) for half in halves.tolist())
-            fits.append(CrossFit(twin, split, 0.0, -0.1, 0.0, scores))
+            fits.append(CrossFit(null_model, split, 0.0, -0.1, 0.0, scores))
     return fits
 
 
-def test_a_planted_head_is_clear_and_a_twin_in_the_models_place_has_none() -> None:
+def test_a_planted_head_is_clear_and_a_null_model_in_the_models_place_has_none() -> None:
     rng = np.random.default_rng(0)
     held, test = held_on_other_words(made_fits(rng, planted=8.0), 19)
     assert test is not None
@@ -221,20 +227,20 @@ def test_a_planted_head_is_clear_and_a_twin_in_the_models_place_has_none() -> No
     assert largest.null.p_value < 0.005
 
 
-def test_later_twins_without_a_removal_leave_its_verdict_and_those_on_scores_as_they_are() -> None:
+def test_later_null_models_without_a_removal_leave_its_verdict_and_those_on_scores_as_they_are() -> None:
     rng = np.random.default_rng(1)
     fits = [replace(fit, rho=rng.normal(), other=rng.normal()) for fit in made_fits(rng, planted=8.0)]
-    fewer = [replace(fit, other=None) if (fit.twin or 0) >= 9 else fit for fit in fits]
+    fewer = [replace(fit, other=None) if (fit.null_model or 0) >= 9 else fit for fit in fits]
     assert removal_closed(fewer, 19)
-    assert not scores_closed(fewer, 19)  # the planted head lies beyond all twins so far
+    assert not scores_closed(fewer, 19)  # the planted head lies beyond all null models so far
     agreement, removal, largest = summaries(fewer, 19)
     assert [agreement, largest] == [summaries(fits, 19)[0], summaries(fits, 19)[2]]
     assert removal.null is not None
-    assert (removal.null.draws, removal.settings["twins"], removal.null.futile) == (9, 9, True)
-    assert removal.null == summaries([fit for fit in fits if (fit.twin or 0) < 9], 19)[1].null
+    assert (removal.null.draws, removal.settings["null_models"], removal.null.futile) == (9, 9, True)
+    assert removal.null == summaries([fit for fit in fits if (fit.null_model or 0) < 9], 19)[1].null
 
 
-def test_what_a_round_has_closed_is_not_asked_of_later_twins(
+def test_what_a_round_has_closed_is_not_asked_of_later_null_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(null_models, "removal_closed", lambda fits, planned: True)
@@ -247,34 +253,36 @@ def test_what_a_round_has_closed_is_not_asked_of_later_twins(
 
 def test_the_heads_of_some_null_models_are_scored_and_seat_is_asked_of_all(tmp_path: Path) -> None:
     settings = HeadsSettings(
-        GENDER, experiments=("scores",), per_word=2, resamples=100, null=6, scored_twins=3, splits=1
+        GENDER, experiments=("scores",), per_word=2, resamples=100, null=6, scored_nulls=3, splits=1
     )
     run = heads(tiny("bert"), settings, tmp_path / "run")
-    assert [fit.twin for fit in run.cross_fits] == [None, 0, 1, 2]
+    assert [fit.null_model for fit in run.cross_fits] == [None, 0, 1, 2]
     assert run.seat is not None
     assert run.seat.measurement.null is not None
     assert run.seat.measurement.null.draws in looks(6)  # 5, where the association is settled, or 6
     nulls = [each.null for each in run.cross_fit]
     assert [(null.draws, null.planned) for null in nulls if null is not None] == [(3, 3)] * 3
-    assert run.settings.scored_twins == 3
+    assert run.settings.scored_nulls == 3
     shown = "1 splits of the words into halves, on the first context of each word; 3 null models on the same"
     assert shown in page_text(write_report(tmp_path / "run"))
     older = run.settings.to_json()
-    del older["scored_twins"]
-    assert HeadsRunSettings.from_json(older).scored_twins is None  # all of them
+    del older["scored_nulls"]
+    assert HeadsStored.from_json(older).scored_nulls is None  # all of them
 
 
-def test_a_planted_head_is_clear_against_nine_twins_by_students_t() -> None:
+def test_a_planted_head_is_clear_against_nine_null_models_by_students_t() -> None:
     rng = np.random.default_rng(2)
-    nine = [fit for fit in made_fits(rng, planted=8.0) if (fit.twin or 0) < 9]
+    nine = [fit for fit in made_fits(rng, planted=8.0) if (fit.null_model or 0) < 9]
     _, test = held_on_other_words(nine, 9)
     assert test is not None
     assert [tuple(place) for place in np.argwhere(test.clear)] == [(1, 2)]
-    five = [replace(fit, rho=rng.normal()) for fit in made_fits(rng, planted=0.0) if (fit.twin or 0) < 5]
+    five = [
+        replace(fit, rho=rng.normal()) for fit in made_fits(rng, planted=0.0) if (fit.null_model or 0) < 5
+    ]
     assert scores_closed(five, 9)  # futile
 
 
-def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
+def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: Heads) -> None:
     held, test = held_on_other_words(run.cross_fits, run.settings.null)
     assert test is not None
     assert [score.held for score in run.scores] == held.ravel().tolist()
@@ -287,7 +295,7 @@ def test_the_scores_of_a_run_carry_what_holds_and_its_p(run: HeadsRun) -> None:
     assert [each.name for each in run.cross_fit] == list(CROSS_FITTED)
 
 
-def test_the_rows_of_seat_are_stored_and_all_words_is_the_seat_of_the_run(run: HeadsRun) -> None:
+def test_the_rows_of_seat_are_stored_and_all_words_is_the_seat_of_the_run(run: Heads) -> None:
     rows = {row.name: row for row in run.seat_rows}
     assert list(rows) == ["all words", "matched by tokens"]
     assert run.seat is not None
@@ -328,7 +336,7 @@ def test_attention_of_the_counter_experiment_is_what_the_model_returns(bert: Mod
         assert original[(0, *head)] == pytest.approx(np.mean(by_token), abs=1e-4)
 
 
-def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: HeadsRun) -> None:
+def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: Heads) -> None:
     assert [test.group for test in run.counter] == ["biased", "regular"]
     for test in run.counter:
         sides = [side for side in run.counter_sides if side.group == test.group]
@@ -339,7 +347,7 @@ def test_the_sides_of_the_counter_experiment_make_up_its_whole(run: HeadsRun) ->
         assert total / n == pytest.approx(test.measurement.value)
 
 
-def test_the_main_number_is_the_biased_heads_change_less_the_regular_heads(run: HeadsRun) -> None:
+def test_the_main_number_is_the_biased_heads_change_less_the_regular_heads(run: Heads) -> None:
     by_group = {test.group: test.measurement for test in run.counter}
     parts = {(each.heads, each.part): each.measurement for each in run.contrasts}
     main = parts["biased - regular", "whole"]
@@ -391,7 +399,7 @@ def test_a_causal_model_is_not_asked_what_it_cannot_see() -> None:
 # ---- the run
 
 
-def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: HeadsRun) -> None:
+def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: Heads) -> None:
     words = json.loads((run.folder / "words.json").read_text())
     assert words["X"] == list(GENDER.X)
     line = json.loads((run.folder / "contexts.jsonl").read_text().splitlines()[0])
@@ -407,19 +415,19 @@ def test_a_run_holds_its_words_contexts_scores_results_and_figures(run: HeadsRun
     assert all((run.folder / "figures" / name).read_text().startswith("<svg") for name in names)
 
 
-def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: HeadsRun) -> None:
+def test_the_ablation_of_a_run_is_the_change_that_removal_makes(run: Heads) -> None:
     model, removal = tiny("bert"), run.removals[7]
     table = word_table(GENDER, template_contexts(GENDER, 2))
     base, cut = word_objective(table).sizes(model, [(), removed(model, [removal.head])])
     assert removal.head == Head(1, 3)
     assert removal.change == pytest.approx(cut - base, abs=1e-6)
-    assert list(run.data.family(layout.REMOVALS)) == ["1-1 to 3-4"]
+    assert list(run.data.labeled("removals")) == ["1-1 to 3-4"]
     assert run.agreement is not None
     assert run.agreement.n == 12
 
 
 def test_the_running_example_is_the_most_biased_head_and_a_regular_one_in_both_versions(
-    run: HeadsRun,
+    run: Heads,
 ) -> None:
     biased, regular = run.example[0].head, run.example[2].head
     assert biased == run.ranked[0].head
@@ -433,7 +441,7 @@ def test_the_running_example_is_the_most_biased_head_and_a_regular_one_in_both_v
     ]
 
 
-def test_a_killed_run_ends_like_one_that_was_never_killed(run: HeadsRun, tmp_path: Path) -> None:
+def test_a_killed_run_ends_like_one_that_was_never_killed(run: Heads, tmp_path: Path) -> None:
     killed = tmp_path / "run"
     shutil.copytree(run.folder, killed)
     lines = (killed / "results.jsonl").read_bytes().splitlines(keepends=True)
@@ -500,7 +508,7 @@ def test_sources_that_rank_heads_in_opposite_order_agree_by_minus_1_and_share_no
     assert (agreement.details[IN_COMMON], agreement.details[OF_HIGHEST]) == (0, 3)
 
 
-def test_a_run_on_templates_has_one_source_and_says_nothing_of_another(run: HeadsRun) -> None:
+def test_a_run_on_templates_has_one_source_and_says_nothing_of_another(run: Heads) -> None:
     assert run.sources is None
     assert sources_text(run) == ""
 
@@ -521,15 +529,15 @@ def test_mistakes_get_one_clear_line(tmp_path: Path) -> None:
             heads(model, HeadsSettings(bias), tmp_path / "run")
     with pytest.raises(CannotDo, match="X has 1 and Y has 2 usable entries"):
         heads(model, HeadsSettings(single), tmp_path / "single")
-    with pytest.raises(BadOption, match="16 templates"):
+    with pytest.raises(BadOption, match=r"per_word must be at most 16, .* \(got 17\)"):
         heads(model, HeadsSettings(per_word=17), tmp_path / "run")
-    with pytest.raises(BadOption, match="allowed are scores, ablation, counter, debias"):
+    with pytest.raises(BadOption, match="experiments must be of scores, ablation, counter, debias"):
         HeadsSettings(experiments=("score",))
-    with pytest.raises(BadOption, match="top=0 came"):
+    with pytest.raises(BadOption, match=r"top must be at least 1 \(got 0\)"):
         HeadsSettings(top=0)
 
 
-def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: HeadsRun, tmp_path: Path) -> None:
+def test_a_run_keeps_its_sentences_and_does_not_go_on_with_others(run: Heads, tmp_path: Path) -> None:
     lines = (run.folder / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
     kept = [json.loads(line) for line in lines]
     assert len(kept) == 12
@@ -589,7 +597,7 @@ def test_scores_and_counter_run_on_real_models_of_other_families(
 ) -> None:
     model: Model = request.getfixturevalue(name)
     settings = replace(SMALL, bias=gender_toml(tmp_path), sentences="shipped", n_sentences=6, per_word=1)
-    settings = replace(settings, experiments=("counter",), null=0, splits=0)  # other tests have twins
+    settings = replace(settings, experiments=("counter",), null=0, splits=0)  # other tests have null models
     run = heads(model, settings, tmp_path / "run")
     scores = np.array([score.score for score in run.scores])
     assert scores.shape == (model.layers * model.heads,)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from levelhead.cli.app import app
+from levelhead.cli.commands import app
 from levelhead.edits.gates import gates
 from levelhead.engine.readings import WordVectors
 from levelhead.engine.run import read_one
@@ -22,9 +22,8 @@ from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
-from levelhead.scoring.fluency import ask_fluency_change
-from levelhead.scoring.seat import ask_seat
-from levelhead.scoring.word_table import sample_contexts
+from levelhead.scoring.fluency import ask_fluency_and_change
+from levelhead.scoring.seat import ask_seat, sample_contexts
 from levelhead.studies.heads import learning
 from levelhead.studies.heads.bench import Bench, split_text
 from levelhead.studies.heads.learned_gates import learn_gates, sampled_objective
@@ -55,7 +54,7 @@ def test_learned_gates_lower_seat_within_their_bound_and_the_cost_is_told_of_oth
     assert abs(learned.seat) < abs(learned.seat_before)
     assert 0 < learned.ratio <= 1.1
     _, judging = split_text(model, None, 6)
-    (change,) = ask_fluency_change(model, judging, [learned.edits])
+    ((_, change),) = ask_fluency_and_change(model, judging, [learned.edits])
     assert learned.fluency_change == change
     contexts = prepare(model, SMALL.heads).scored.contexts
     assert learned.seats == tuple(ask_seat(model, GENDER, contexts, [(), learned.edits], intervals=False))
@@ -106,9 +105,9 @@ def test_gates_that_change_nothing_are_refused_with_what_to_do(
 
 
 def test_a_bound_below_one_and_a_model_that_predicts_no_words_are_one_line() -> None:
-    with pytest.raises(BadOption, match="factor of 1 or more"):
+    with pytest.raises(BadOption, match=r"bound must be at least 1 \(got 0.9\)"):
         LearnedGatesSettings(0.9)
-    with pytest.raises(BadOption, match="factor of 1 or more"):
+    with pytest.raises(BadOption, match=r"bound must be a number \(got nan\)"):
         LearnedGatesSettings(float("nan"))
     with pytest.raises(CannotDo, match="learning gates under a bound on fluency"):
         learned_recipe(tiny("bert", "base"), SMALL)

@@ -16,43 +16,43 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import levelhead as lh
-from levelhead.api.results import AtlasResult, open_atlas
-from levelhead.cli.app import app
-from levelhead.cli.main import COMMANDS
+from levelhead.cli.commands import app
 from levelhead.edits.gates import all_heads, removed
-from levelhead.edits.head import Head
-from levelhead.engine.readings import TokenLogProbs
+from levelhead.edits.sites import Head
+from levelhead.engine.effort import Speed
+from levelhead.engine.readings import SpanLikelihoods, TokenLogProbs
 from levelhead.engine.run import read_one
-from levelhead.engine.spans import SpanLikelihoods
 from levelhead.errors import BadOption, BadPlugin, CannotDo
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_copy
-from levelhead.pages.localizing import atlas_sentence
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.pages.page import write_report
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import WordTest
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.localizing import MapAgreement, MappedHead
+from levelhead.progress import plain_lines
+from levelhead.runs.folder import Run
 from levelhead.scoring import plugins
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import cosine_objective, seat_objective
-from levelhead.scoring.word_table import word_table
-from levelhead.studies.localizing import protocol
-from levelhead.studies.localizing.catalog import localizer_of, localizers
-from levelhead.studies.localizing.protocol import (
+from levelhead.scoring.seat import word_table
+from levelhead.studies.atlas import Atlas, protocol
+from levelhead.studies.atlas import run as study
+from levelhead.studies.atlas.catalog import localizer_of, localizers
+from levelhead.studies.atlas.chapter import atlas_sentence
+from levelhead.studies.atlas.chapter import chart as atlas_chart
+from levelhead.studies.atlas.protocol import (
     ComponentKind,
     ComponentScores,
     register_localizer,
     scored_several,
 )
-from levelhead.studies.localizing.questions import questions
-from levelhead.studies.localizing.study import atlas
-from levelhead.studies.planted.planting import Planter
+from levelhead.studies.atlas.questions import names_of, questions
+from levelhead.studies.atlas.records import MapAgreement, MappedHead
+from levelhead.studies.atlas.run import atlas
+from levelhead.studies.planted.run import Planter
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
 from tests.word_lists import GENDER
@@ -166,14 +166,14 @@ def test_an_installed_package_brings_its_localizers_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (
-        "from levelhead.studies.localizing.protocol import register_localizer\n"
+        "from levelhead.studies.atlas.protocol import register_localizer\n"
         "from tests.studies.test_localizing import LastLayer\n"
     )
     (tmp_path / "my_localizers.py").write_text(text + "register_localizer(LastLayer())\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_localizers", raising=False)
     monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
-    points = [EntryPoint("mine", "my_localizers", protocol.LOCALIZERS.group)]
+    points = [EntryPoint("mine", "my_localizers", "levelhead.localizers")]
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if "localizers" in group else [])
     monkeypatch.setattr(protocol.LOCALIZERS, "_loaded", False)
     assert "last layer" in localizers("heads")
@@ -196,11 +196,11 @@ def asked_texts(model: Model, objective: Objective) -> set[str]:
 
 def test_halves_of_a_benchmark_are_scored_as_if_they_were_asked_alone(bert: Model, tmp_path: Path) -> None:
     data = {"crows-pairs": str(write(tmp_path, PAIRS))}
-    (asked,) = questions(bert, lh.settings.AtlasSettings(("crows-pairs",), data, GENDER, splits=1)).asked
+    (asked,) = questions(bert, lh.settings.AtlasSettings(("crows-pairs",), data, GENDER, splits=1)).kept
     localizer = localizer_of("gradient", "heads")
     ((first, second),) = asked.splits
     together = scored_several(localizer, bert, [asked.whole, first, second])
-    items = CROWS_PAIRS.load(data["crows-pairs"], Asked())
+    items = CROWS_PAIRS.load(data["crows-pairs"], Selection())
     texts = [asked_texts(bert, half) for half in (first, second)]
     for found, own in zip(together[1:], texts, strict=True):
         numbers = [i for i, pair in enumerate(items.items) if str(Text(pair.more)) in own]
@@ -217,8 +217,8 @@ def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> No
     asked = questions(
         bert, lh.settings.AtlasSettings(("log-odds", "crows-pairs"), data, GENDER, splits=1, limit=8)
     )
-    assert [each.name for each in asked.asked] == ["log-odds", "crows-pairs"]
-    for each in asked.asked:
+    assert [each.name for each in asked.kept] == ["log-odds", "crows-pairs"]
+    for each in asked.kept:
         ((first, second),) = each.splits
         parts = [asked_texts(bert, half) for half in (first, second)]
         assert all(parts)
@@ -229,7 +229,7 @@ def test_halves_of_an_objective_share_no_item(bert: Model, tmp_path: Path) -> No
 def test_an_objective_that_a_model_lacks_is_left_out_with_its_reason(tmp_path: Path) -> None:
     gpt = tiny("gpt2", n_positions=256)
     asked = questions(gpt, replace(WORDS, objectives=("preference", "seat")))
-    assert [each.name for each in asked.asked] == ["seat"]
+    assert [each.name for each in asked.kept] == ["seat"]
     assert [each.objective for each in asked.left_out] == ["preference"]
     with pytest.raises(CannotDo, match=r"none of the objectives\. preference:"):
         atlas(gpt, replace(WORDS, objectives=("preference",)), tmp_path / "run")
@@ -240,14 +240,14 @@ def test_an_objective_that_a_model_lacks_is_left_out_with_its_reason(tmp_path: P
     [
         ({"objectives": ("fairness",)}, "No objective is called 'fairness'"),
         ({"objectives": ("crows-pairs",)}, "needs its published file"),
-        ({"objectives": ("seat",), "data": {"crows-pairs": "x"}}, "no benchmark among the objectives"),
+        ({"objectives": ("seat",), "data": {"crows-pairs": "x"}}, "of benchmarks among the objectives"),
         ({"null": 1}, r"null must be 0 or at least 2 \(got 1\)"),
-        ({"splits": 0}, "splits=0"),
+        ({"splits": 0}, r"splits must be at least 1 \(got 0\)"),
     ],
 )
 def test_wrong_settings_are_one_line(changed: dict[str, object], complaint: str) -> None:
     with pytest.raises(BadOption, match=complaint) as caught:
-        lh.settings.AtlasSettings(**changed)  # type: ignore[arg-type]
+        names_of(lh.settings.AtlasSettings(**changed))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
 
@@ -255,7 +255,7 @@ def test_wrong_settings_are_one_line(changed: dict[str, object], complaint: str)
 
 
 def test_a_run_has_a_map_for_every_objective_and_null_model(bert: Model, run: Path) -> None:
-    found = open_atlas(run)
+    found = Atlas.open(run)
     assert len(found.maps) == 2 * (1 + 3)
     assert len(found.heads) == 2 * bert.layers * bert.heads
     assert [each.objective for each in found.objectives] == ["seat", "cosine-gap"]
@@ -267,9 +267,9 @@ def test_a_run_has_a_map_for_every_objective_and_null_model(bert: Model, run: Pa
     assert found.top.k == 1
     assert found.to_frame().shape[0] == len(found.heads)
     again = lh.open_run(run)
-    assert isinstance(again, AtlasResult)
+    assert isinstance(again, Atlas)
     assert again.folder == run
-    assert found.chart().spec["concat"]
+    assert atlas_chart(found).spec["concat"]
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Path, tmp_path: Path) -> None:
@@ -279,6 +279,30 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(bert: Model, run: Pat
     (again / "results.jsonl").write_bytes(b"".join(lines[:4]) + lines[4][:30])
     atlas(bert, WORDS, again)
     assert (again / "results.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1.0, True), (1e-9, False)], ids=["long", "short"])
+def test_before_long_work_one_line_says_how_long_it_takes_and_what_is_shorter(
+    seconds: float,
+    told: bool,
+    bert: Model,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(study, "speed_of", lambda model: Speed(seconds))
+    begun = shutil.copytree(run, tmp_path / "run")
+    lines = (begun / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (begun / "results.jsonl").write_bytes(b"".join(lines[:4]))  # some of the maps are missing
+    with plain_lines():
+        atlas(bert, WORDS, begun)
+        said = capsys.readouterr().err
+        atlas(bert, WORDS, begun)  # nothing is left to do
+    assert "This takes about" not in capsys.readouterr().err
+    announced = [line for line in said.splitlines() if "This takes about" in line]
+    assert len(announced) == told
+    assert all("--null 0 takes about" in line for line in announced)
 
 
 def test_the_page_has_a_matrix_that_leads_to_the_maps(run: Path) -> None:
@@ -293,9 +317,8 @@ def test_the_page_has_a_matrix_that_leads_to_the_maps(run: Path) -> None:
 def test_heads_with_an_objective_makes_a_run_of_the_atlas(
     bert: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert COMMANDS
-    monkeypatch.setattr("levelhead.cli.app.preflight", lambda given: None)
-    monkeypatch.setattr("levelhead.models.model.load", lambda name, **options: bert)
+    monkeypatch.setattr("levelhead.cli.studies.check_named", lambda kind, names: None)
+    monkeypatch.setattr("levelhead.api.studies.load", lambda name, **options: bert)
     file, folder = write(tmp_path, PAIRS), tmp_path / "run"
     typed = [
         "heads",
@@ -311,8 +334,8 @@ def test_heads_with_an_objective_makes_a_run_of_the_atlas(
     ]
     ended = CliRunner().invoke(app, typed, catch_exceptions=False)
     assert ended.exit_code == 0
-    assert [each.objective for each in open_atlas(folder).objectives] == ["crows-pairs"]
-    with pytest.raises(BadOption, match="--top would change nothing"):
+    assert [each.objective for each in Atlas.open(folder).objectives] == ["crows-pairs"]
+    with pytest.raises(BadOption, match="top would change nothing"):
         CliRunner().invoke(app, [*typed, "--top", "3"], catch_exceptions=False)
 
 
@@ -328,23 +351,25 @@ def test_a_plant_is_significant_and_a_null_model_has_no_significant_head(bert: M
     assert found.significant
     assert all(each.head.layer <= head.layer for each in found.significant)  # it, or what feeds it
     assert str(found.significant[0].head) in atlas_sentence(found)
-    silent = atlas(twin_copy(bert, draw_twin(bert, 77)), replace(asked, seed=5), tmp_path / "null")
+    silent = atlas(
+        null_model_copy(bert, draw_null_model(bert, 77)), replace(asked, seed=5), tmp_path / "null"
+    )
     assert not silent.significant
     assert "no head stands out" in atlas_sentence(silent)
 
 
 def claimed(folder: Path, run: Path, rho: float, p: float) -> str:
     """The sentence of a run whose two maps agree so far beyond null models."""
-    read = open_atlas(run)
-    null = Null("null twins; two-sided", 19, 0.1, 0.1, p)
+    read = Atlas.open(run)
+    null = Null("null models; two-sided", 19, 0.1, 0.1, p)
     agreement = MapAgreement("seat", "cosine-gap", Measurement("agreement of maps", rho, null=null), p)
-    with Run.open(folder, layout.ATLAS, read.settings) as made:
+    with Run.open(folder, Atlas, read.settings) as made:
         for each in read.maps:
-            key = layout.OBJECTIVE_MAPS.of(f"{each.objective}/{each.null_model}")
+            key = Atlas.maps.of(f"{each.objective}/{each.null_model}")
             made.results(key, lambda each=each: [each])  # type: ignore[misc]
-        made.results(layout.MAPPED_OBJECTIVES, lambda: list(read.objectives))
-        made.results(layout.MAP_AGREEMENTS, lambda: [agreement])
-    return atlas_sentence(open_atlas(folder))
+        made.results(Atlas.objectives, lambda: list(read.objectives))
+        made.results(Atlas.agreements, lambda: [agreement])
+    return atlas_sentence(Atlas.open(folder))
 
 
 def test_maps_are_said_to_agree_only_beyond_null_models(run: Path, tmp_path: Path) -> None:

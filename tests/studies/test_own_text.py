@@ -9,9 +9,10 @@ import pytest
 
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences, fluency_text
-from levelhead.results.folder import text_hash
-from levelhead.studies.extent import AuditSettings, Extent
-from levelhead.studies.heads import study
+from levelhead.runs.folder import text_hash
+from levelhead.studies.audit.extent import Extent
+from levelhead.studies.audit.settings import AuditSettings
+from levelhead.studies.heads import run as study
 from levelhead.studies.heads.bench import Bench
 from levelhead.studies.heads.settings import DebiasSettings, HeadsSettings
 from tests.tiny import tiny

@@ -9,22 +9,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
+from levelhead.engine.effort import Speed
 from levelhead.errors import BadOption
+from levelhead.models.identity import fingerprint
 from levelhead.models.model import load
-from levelhead.models.sources import fingerprint
-from levelhead.results import layout
-from levelhead.results.records.planted import PlantedBase, PlantTrial
-from levelhead.results.runs import PlantedRun, open_planted
+from levelhead.progress import plain_lines
 from levelhead.scoring.objectives import word_objective
+from levelhead.studies.atlas import protocol
+from levelhead.studies.atlas.protocol import register_localizer
 from levelhead.studies.heads.counter import counter_attention
 from levelhead.studies.heads.scores import head_scores
-from levelhead.studies.localizing import protocol
-from levelhead.studies.localizing.protocol import register_localizer
-from levelhead.studies.planted.planting import Planter
-from levelhead.studies.planted.searching import LOCALIZERS, precision, prepare, ranks
+from levelhead.studies.planted import Planted
+from levelhead.studies.planted import run as study
+from levelhead.studies.planted.records import PlantedBase, PlantTrial
+from levelhead.studies.planted.run import (
+    LOCALIZERS,
+    WAYS,
+    Planter,
+    choose,
+    planted,
+    precision,
+    prepare,
+    ranks,
+    summary,
+)
 from levelhead.studies.planted.settings import PlantedSettings
-from levelhead.studies.planted.study import WAYS, choose, plant_and_find, summary
 from tests.studies.test_localizing import LastLayer
 from tests.tiny import tiny
 from tests.word_lists import gender_toml
@@ -37,8 +47,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PlantedSettings:
 
 
 @pytest.fixture(scope="module")
-def run(settings: PlantedSettings, tmp_path_factory: pytest.TempPathFactory) -> PlantedRun:
-    return plant_and_find(tiny("bert"), settings, tmp_path_factory.mktemp("planted") / "run")
+def run(settings: PlantedSettings, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    return planted(tiny("bert"), settings, tmp_path_factory.mktemp("planted") / "run")
 
 
 def test_ranks_and_precision_by_hand() -> None:
@@ -83,9 +93,9 @@ def test_summary_states_the_level_of_chance() -> None:
     assert (seat.localizer, seat.measurement.value, seat.abs_seat_before) == ("", 0.5, 0.2)
 
 
-def test_a_run_has_a_trial_for_every_kind_seed_localizer_and_way(run: PlantedRun) -> None:
+def test_a_run_has_a_trial_for_every_kind_seed_localizer_and_way(run: Planted) -> None:
     labels = [f"{kind}/{seed}" for kind in ("value", "attention") for seed in (0, 1)]
-    assert list(run.data.family(layout.PLANT_TRIALS)) == labels
+    assert list(run.data.labeled("trials")) == labels
     searches = [(trial.kind, trial.seed, trial.localizer, trial.way) for trial in run.trials]
     assert len(set(searches)) == len(searches) == 4 * len(LOCALIZERS) * len(WAYS)
     for trial in run.trials:
@@ -93,7 +103,7 @@ def test_a_run_has_a_trial_for_every_kind_seed_localizer_and_way(run: PlantedRun
         assert trial.mean_rank == pytest.approx(np.mean(trial.ranks))
 
 
-def test_the_base_of_a_run_holds_what_every_localizer_suspects_before(run: PlantedRun) -> None:
+def test_the_base_of_a_run_holds_what_every_localizer_suspects_before(run: Planted) -> None:
     assert run.base is not None
     assert run.base.abs_seat == pytest.approx(abs(run.base.seat))
     assert {name: np.shape(scores) for name, scores in run.base.suspicion.items()} == dict.fromkeys(
@@ -125,26 +135,26 @@ def test_value_plants_raise_seat_and_leave_the_original_alone(settings: PlantedS
 
 @pytest.mark.nightly
 def test_the_same_seed_draws_the_same_heads_and_a_killed_run_goes_on(
-    settings: PlantedSettings, run: PlantedRun, tmp_path: Path
+    settings: PlantedSettings, run: Planted, tmp_path: Path
 ) -> None:
     lines = (run.folder / "results.jsonl").read_bytes().splitlines(keepends=True)
-    plant_and_find(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "other")
+    planted(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "other")
     first = (tmp_path / "other" / "results.jsonl").read_bytes().splitlines(keepends=True)
     assert first[:2] == lines[:2]
     killed = tmp_path / "killed"
     shutil.copytree(run.folder, killed)
     (killed / "results.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:20])
-    plant_and_find(tiny("bert"), settings, killed)
+    planted(tiny("bert"), settings, killed)
     assert (killed / "results.jsonl").read_bytes() == b"".join(lines)
-    assert open_planted(killed).summary == run.summary
+    assert Planted.open(killed).summary == run.summary
 
 
 def test_a_registered_localizer_is_ranked_beside_the_others_whose_numbers_stay(
-    settings: PlantedSettings, run: PlantedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: PlantedSettings, run: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol.LOCALIZERS, "own", {})
     register_localizer(LastLayer())
-    found = plant_and_find(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "run")
+    found = planted(tiny("bert"), replace(settings, kinds=("value",), seeds=1), tmp_path / "run")
     own = [trial for trial in found.trials if trial.localizer == "last layer"]
     assert [trial.way for trial in own] == list(WAYS)
     assert {each.localizer for each in found.summary} == {*LOCALIZERS, "last layer", ""}
@@ -152,13 +162,38 @@ def test_a_registered_localizer_is_ranked_beside_the_others_whose_numbers_stay(
     assert others == [trial for trial in run.trials if (trial.kind, trial.seed) == ("value", 0)]
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(1.0, True), (1e-9, False)], ids=["long", "short"])
+def test_before_long_work_one_line_says_how_long_it_takes_and_what_is_shorter(
+    seconds: float,
+    told: bool,
+    settings: PlantedSettings,
+    run: Planted,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(study, "speed_of", lambda model: Speed(seconds))
+    begun = tmp_path / "run"
+    shutil.copytree(run.folder, begun)
+    lines = (begun / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (begun / "results.jsonl").write_bytes(b"".join(lines[:-2]))  # the last trial and the summary are missing
+    with plain_lines():
+        planted(tiny("bert"), settings, begun)
+        said = capsys.readouterr().err
+        planted(tiny("bert"), settings, begun)  # nothing is left to do
+    assert "This takes about" not in capsys.readouterr().err
+    announced = [line for line in said.splitlines() if "This takes about" in line]
+    assert len(announced) == told
+    assert all("--seeds 1 takes about" in line for line in announced)
+
+
 def test_wrong_settings_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="allowed are value, attention"):
-        PlantedSettings(kinds=("values",))  # type: ignore[arg-type]  # a mistake on purpose
+    with pytest.raises(BadOption, match=r"kinds must be of value, attention \(got 'values'\)"):
+        PlantedSettings(kinds=("values",))
     with pytest.raises(BadOption, match="at least 1"):
         PlantedSettings(heads=0)
-    with pytest.raises(BadOption, match="Plant into fewer"):
-        plant_and_find(tiny("bert"), PlantedSettings(heads=12), tmp_path / "run")
+    with pytest.raises(BadOption, match="heads must be below 12"):
+        planted(tiny("bert"), PlantedSettings(heads=12), tmp_path / "run")
 
 
 @pytest.mark.nightly

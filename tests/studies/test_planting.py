@@ -8,16 +8,15 @@ import torch
 from numpy.typing import NDArray
 
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Site, Variant
+from levelhead.edits.sites import Head, Site, Variant
 from levelhead.engine.readings import States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, CannotDo, LevelheadError
 from levelhead.models.encoding import Text, encode, find_word
+from levelhead.models.identity import fingerprint
 from levelhead.models.model import Model
-from levelhead.models.sources import fingerprint
 from levelhead.probes.contexts import Context, template_contexts
-from levelhead.studies.planted.planting import Kind, Planter, direction
+from levelhead.studies.planted.run import Kind, Planter, direction
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -112,5 +111,5 @@ def test_a_model_of_shared_blocks_and_missing_words_are_refused() -> None:
         Planter(tiny("bert"), [context for context in CONTEXTS if context.group != "Y"])
     with pytest.raises(LevelheadError, match="has heads 1-1 to 3-4; 10-1 was asked for"):
         Planter(tiny("bert"), CONTEXTS).planted({Head(9, 0): 1.0})
-    with pytest.raises(BadOption, match="No head came"):
+    with pytest.raises(BadOption, match="at least one head to plant into"):
         Planter(tiny("bert"), CONTEXTS).planted({})

@@ -1,24 +1,24 @@
-"""The sweep: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and killed runs."""
+"""Projections: 76 shared-prefix models against 76 hooked ones, the paper's own tables, and killed runs."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.projection import Projection
 from levelhead.edits.sites import Edit, Site, Variant
-from levelhead.edits.subspace import fit_subspace, projection
+from levelhead.edits.subspace import Projection, fit_subspace, projection
+from levelhead.engine.effort import Speed
 from levelhead.engine.readings import Pooled, States
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, BadRun, CannotDo
-from levelhead.inference.fairest import fairest_viable
-from levelhead.measures.viability import viable
+from levelhead.measures.fairness import viable
 from levelhead.mitigation.fitting import (
     OTHER_TOKENS,
     OTHER_WORDS,
@@ -35,15 +35,17 @@ from levelhead.models.model import Model
 from levelhead.probes.nli import NliPair, nli_probe
 from levelhead.probes.pairs import InputPair, load_pairs
 from levelhead.probes.published import published_projections
-from levelhead.results import layout
-from levelhead.results.records.projections import Table6Line
-from levelhead.results.runs import open_sweep
+from levelhead.progress import plain_lines
+from levelhead.runs.study import RECIPES
 from levelhead.scoring import pairs as pairs_scoring
 from levelhead.scoring.pairs import ask_nsp, nli_labels
-from levelhead.studies.projections import settings as projection_settings
-from levelhead.studies.projections import sweep as projections
-from levelhead.studies.projections.plan import Sweep
-from levelhead.studies.projections.settings import Setting, depth_settings, paper_settings, variants_of
+from levelhead.studies.projections import DEPTH_TABLE, OBSERVED, TABLE5, Projections
+from levelhead.studies.projections import grid as projection_settings
+from levelhead.studies.projections import run as projections
+from levelhead.studies.projections.grid import Setting, depth_settings, paper_settings, passes, variants_of
+from levelhead.studies.projections.records import Table6Line, fairest_viable
+from levelhead.studies.projections.run import Inputs
+from levelhead.studies.projections.settings import ProjectionsSettings
 from levelhead.studies.projections.tables import (
     Outcome,
     frontier,
@@ -52,7 +54,7 @@ from levelhead.studies.projections.tables import (
     table5,
     table6,
 )
-from tests.studies.projection_cases import PAIRED, SINGLE, small_sweep
+from tests.studies.projection_cases import PAIRED, SINGLE, small_projections
 from tests.tiny import tiny
 
 INPUTS = [("The nurse was tired.", "She said that."), ("Who knows?", "He saw a book about men and women.")]
@@ -209,9 +211,10 @@ def test_leace_makes_both_forms_of_the_pairs_alike_on_average() -> None:
     model = tiny("bert", "nsp", layers=3)
     variant = fit_steps(model, SINGLE, [[step("sent", method="leace")]])[0]
     states = paired_states(model, SINGLE, [Site(0, "pooled")])[0][Site(0, "pooled")]
-    edited = [variant[0](torch.from_numpy(side)).mean(0) for side in (states.feminine, states.masculine)]
+    edited = [variant[0](torch.from_numpy(side)).mean(0) for side in states.forms]
     assert torch.allclose(edited[0], edited[1], atol=1e-4)
-    assert np.abs(states.feminine.mean(0) - states.masculine.mean(0)).max() > 1e-3
+    feminine, masculine = states.forms
+    assert np.abs(feminine.mean(0) - masculine.mean(0)).max() > 1e-3
 
 
 def test_pairs_that_differ_in_length_serve_at_cls_and_sent_only_and_are_counted() -> None:
@@ -232,7 +235,7 @@ def test_aligned_tokens_are_special_tokens_and_each_words_tokens() -> None:
     states = paired_states(model, [pair], [Site(0, "block")])[0][Site(0, "block")]
     texts = [Text(*form) for form in (pair.feminine, pair.masculine)]
     whole = read_one(model, States(texts, Site(0, "block")))[0]
-    assert len(states.feminine) == len(whole[0]) == len(whole[1])
+    assert len(states.forms[0]) == len(whole[0]) == len(whole[1])
     own = fit_subspace(Site(0, "block"), whole[0] - whole[1], pairs=1)
     assert torch.allclose(
         fit_subspaces(model, [pair], [Site(0, "block")])[0][Site(0, "block")].basis, own.basis, atol=1e-5
@@ -241,7 +244,7 @@ def test_aligned_tokens_are_special_tokens_and_each_words_tokens() -> None:
 
 def test_more_dimensions_than_pairs_and_no_alignable_pair_are_errors() -> None:
     model = tiny("bert", "nsp")
-    with pytest.raises(BadOption, match=r"3 dimensions .* 2 pairs"):
+    with pytest.raises(BadOption, match=r"dimensions must be 1 to 2 \(got 3\): .* 2 pairs"):
         fit_steps(model, SINGLE[:2], [[Step("tokens", 1, 3)]])
     uneven = InputPair(("She saw her mother.", None), ("He saw the old father yesterday.", None))
     with pytest.raises(BadProbe, match="No pair can be aligned word by word"):
@@ -382,36 +385,40 @@ def models() -> tuple[Model, Model]:
     return tiny("bert", "nsp"), tiny("bert", "nli", seed=1)
 
 
-def run_in(folder: Path, models: tuple[Model, Model], plan: Sweep) -> projections.SweepResult:
-    with plan.open(folder, *models) as run:
-        return projections.sweep(*models, plan, run)
+def run_in(folder: Path, nsp: Model, plan: ProjectionsSettings) -> Projections:
+    return projections.projections(nsp, plan, folder)
 
 
 @dataclass(frozen=True)
-class Swept:
-    """A sweep of all settings, run once for the tests that only read it."""
+class Measured:
+    """All settings, measured once for the tests that only read them."""
 
-    plan: Sweep
-    folder: Path
-    result: projections.SweepResult
+    plan: ProjectionsSettings
+    run: Projections
 
 
 @pytest.fixture(scope="module")
-def swept(models: tuple[Model, Model], tmp_path_factory: pytest.TempPathFactory) -> Swept:
-    place = tmp_path_factory.mktemp("swept")
-    plan = small_sweep(place)
-    return Swept(plan, place / "run", run_in(place / "run", models, plan))
+def measured(models: tuple[Model, Model], tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    place = tmp_path_factory.mktemp("measured")
+    plan = small_projections(place, models[1])
+    return Measured(plan, run_in(place / "run", models[0], plan))
 
 
-def test_sweep_writes_tables_and_a_recipe_for_each_setting(swept: Swept) -> None:
-    result, run = swept.result, open_sweep(swept.folder)
-    assert layout.TABLE7.read(run.folder) == [o.line for o in result.outcomes]
-    levels = {o.line.level for o in result.outcomes}
+def outcomes_of(run: Projections, model: Model) -> list[Outcome]:
+    return [Outcome.of(setting, model.layers, run.measured) for setting in paper_settings()]
+
+
+def test_a_run_writes_tables_and_a_recipe_for_each_setting(
+    measured: Measured, models: tuple[Model, Model]
+) -> None:
+    run, outcomes = measured.run, outcomes_of(measured.run, models[1])
+    assert run.table7 == [o.line for o in outcomes]
+    levels = {line.level for line in run.table7}
     assert levels == {"base", "sent-debias", "SENT", "layer 3", "layer 2", "layer 2 + attn"}
-    assert layout.TABLE5.read(run.folder)[2:] == table5(result.outcomes)[2:]  # only these levels have codes
-    assert tuple(layout.OBSERVED.read(run.folder)) == run.observations == result.observations
-    assert run.correlation == result.correlation
-    recipes = sorted((run.folder / layout.RECIPES).glob("*.toml"))
+    assert TABLE5.read(run.folder)[2:] == table5(outcomes)[2:]  # only these levels have codes
+    assert tuple(OBSERVED.read(run.folder)) == run.observations == tuple(observations(outcomes))
+    assert run.correlation == strength_and_fairness(outcomes)
+    recipes = sorted((run.folder / RECIPES).glob("*.toml"))
     assert len(recipes) == 75
     last = load_recipe(recipes[-1])
     assert last.projections == paper_settings()[-1].steps
@@ -421,25 +428,41 @@ def test_sweep_writes_tables_and_a_recipe_for_each_setting(swept: Swept) -> None
     assert written == {"table5", "table6", "table7", "frontier", "observations"}
 
 
-def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answers(swept: Swept) -> None:
-    plan, result, run = swept.plan, swept.result, open_sweep(swept.folder)
+def test_the_summary_names_the_fairest_viable_setting(measured: Measured) -> None:
+    summary = measured.run.summary
+    assert summary is not None
+    assert list(summary.settings) == measured.run.table7
+    assert (summary.correlation, summary.observations) == (
+        measured.run.correlation,
+        measured.run.observations,
+    )
+    assert summary.fairest_viable == summary.fairest_viable_overall == fairest_viable(measured.run.table7)
+    assert summary.depth == ()
+    assert measured.run.stated() == summary.to_json()
+
+
+def test_the_run_holds_every_measure_of_every_setting_and_the_classifiers_answers(
+    measured: Measured,
+) -> None:
+    run = measured.run
     values = {(each.variant, each.measurement.name): each.measurement.value for each in run.measured}
     assert len(values) == 76 * 15
-    assert values["sent: soft", "fairness"] == result.outcomes[3].line.fairness
+    assert values["sent: soft", "fairness"] == run.table7[3].fairness
     (answers,) = run.answers
-    assert {len(each.labels) for each in answers} == {len(plan.probe.pairs)}
+    assert {len(each.labels) for each in answers} == {len(Inputs.of(measured.plan).probe.pairs)}
     neutral = np.mean([digit == "1" for digit in answers[3].labels])
     assert values["sent: soft", "accuracy"] == pytest.approx(neutral)
     assert (run.settings.occupations, run.settings.contexts, run.settings.words) == (3, 2, ("woman", "man"))
     assert run.subspaces[0].explained[0] > run.subspaces[0].explained[1] > 0
 
 
-def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
+@pytest.mark.nightly
+def test_a_killed_run_resumes_and_ends_with_the_same_bytes(
     tmp_path: Path, models: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projections, "CHUNK", 5)
-    plan = small_sweep(tmp_path)
-    run_in(tmp_path / "whole", models, plan)
+    plan = small_projections(tmp_path, models[1])
+    run_in(tmp_path / "whole", models[0], plan)
     calls = 0
 
     def killed(
@@ -454,8 +477,8 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
     with monkeypatch.context() as patch:
         patch.setattr(pairs_scoring, "nli_labels", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_in(tmp_path / "killed", models, plan)
-    run_in(tmp_path / "killed", models, plan)
+            run_in(tmp_path / "killed", models[0], plan)
+    run_in(tmp_path / "killed", models[0], plan)
     for name in ("results.jsonl", "tables/table5.csv", "tables/table7.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
 
@@ -464,38 +487,70 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_bytes(
 def test_depth_screens_every_first_layer_and_names_the_fairest_viable_overall(
     tmp_path: Path, models: tuple[Model, Model]
 ) -> None:
-    result = run_in(tmp_path / "run", models, small_sweep(tmp_path, depth=True))
-    lines = layout.DEPTH_TABLE.read(tmp_path / "run")
+    run = run_in(tmp_path / "run", models[0], small_projections(tmp_path, models[1], depth=True))
+    lines, summary = DEPTH_TABLE.read(run.folder), run.summary
+    assert summary is not None
     assert Counter(line.first_layer for line in lines) == {1: 8, 2: 8, 3: 8}
-    base = result.outcomes[0].line.ability
+    base = summary.settings[0].ability
     assert [line.viable for line in lines] == [viable(line.ability, base) for line in lines]
-    assert result.deeper
-    assert all(o.line.viable for o in result.deeper)
-    candidates = [o.line for o in (*result.outcomes[2:], *result.deeper) if o.line.viable]
-    assert result.fairest_overall is not None
-    assert result.fairest_overall.fairness == max(line.fairness or 0.0 for line in candidates)
+    assert summary.depth
+    assert all(line.viable for line in summary.depth)
+    viable_ones = [line for line in (*summary.settings[2:], *summary.depth) if line.viable]
+    assert summary.fairest_viable_overall is not None
+    assert summary.fairest_viable_overall.fairness == max(line.fairness or 0.0 for line in viable_ones)
 
 
 def test_a_setting_in_the_run_equals_that_setting_asked_alone(
-    swept: Swept, models: tuple[Model, Model]
+    measured: Measured, models: tuple[Model, Model]
 ) -> None:
-    plan, result = swept.plan, swept.result
-    setting = paper_settings()[50]
-    variant = variants_of(models[0], [setting], plan.fitted_on(models[0]))
-    alone = ask_nsp(models[0], plan.triples, variant, plan.resampling)[0]
-    assert result.outcomes[50].line.strength == pytest.approx(alone["strength"].value, abs=1e-5)
-    assert result.outcomes[50].line.lms == pytest.approx(alone["lms"].value)
+    inputs = Inputs.of(measured.plan)
+    variant = variants_of(models[0], [paper_settings()[50]], inputs.fitted_on(models[0]))
+    alone = ask_nsp(models[0], inputs.triples, variant, inputs.resampling)[0]
+    assert measured.run.table7[50].strength == pytest.approx(alone["strength"].value, abs=1e-5)
+    assert measured.run.table7[50].lms == pytest.approx(alone["lms"].value)
 
 
-def test_a_run_folder_of_another_plan_is_refused(tmp_path: Path, models: tuple[Model, Model]) -> None:
-    small_sweep(tmp_path).open(tmp_path / "run", *models).close()
+def test_a_run_folder_of_another_plan_is_refused(measured: Measured, models: tuple[Model, Model]) -> None:
     with pytest.raises(BadRun, match="depth false there, true here"):
-        small_sweep(tmp_path, depth=True).open(tmp_path / "run", *models)
+        run_in(measured.run.folder, models[0], replace(measured.plan, depth=True))
 
 
-def test_a_classifier_with_two_labels_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_classifier_must_be_named_and_have_three_labels(tmp_path: Path) -> None:
     nsp, nli = tiny("bert", "nsp"), tiny("bert", "nli")
+    with pytest.raises(BadOption, match="nli must name an NLI classifier"):
+        projections.projections(nsp, None, tmp_path / "run")
     nli.hf.config.id2label = {0: "yes", 1: "no"}
     with pytest.raises(CannotDo, match="has 2 labels"):
-        run_in(tmp_path / "run", (nsp, nli), small_sweep(tmp_path))
+        run_in(tmp_path / "run", nsp, small_projections(tmp_path, nli))
     assert not (tmp_path / "run" / "results.jsonl").exists()
+
+
+# ---- how long it takes
+
+
+def test_passes_are_those_that_the_engine_runs() -> None:
+    model = tiny("bert", "nsp", layers=6)
+    assert passes(model, paper_settings()) == pytest.approx((1 + 1 + 1 + 1 + 2 + 9) / 6)
+    assert passes(model, depth_settings(6, 3)) == pytest.approx((1 + 1 + 1 + 1 + 8 + 8) / 6)
+
+
+@pytest.mark.nightly
+def test_work_that_takes_long_is_announced_with_what_makes_it_shorter(
+    measured: Measured,
+    models: tuple[Model, Model],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = small_projections(tmp_path, models[1])
+    with plain_lines():
+        run_in(tmp_path / "quick", models[0], settings)
+    assert "This takes" not in capsys.readouterr().err
+    monkeypatch.setattr(projections, "speed_of", lambda model: Speed(10.0))
+    monkeypatch.setattr(projections, "SCREEN", (1, 1))
+    with plain_lines():
+        run_in(tmp_path / "slow", models[0], settings)
+    assert re.search(r"This takes about .* on this machine .*; --limit 1 1, ", capsys.readouterr().err)
+    with plain_lines():
+        run_in(tmp_path / "slow", models[0], settings)
+    assert "This takes" not in capsys.readouterr().err, "all of it is there"

@@ -11,18 +11,16 @@ import pytest
 import torch
 
 import levelhead as lh
-from levelhead.edits.gates import HeadGates, removed
-from levelhead.edits.neurons import NeuronGates, neuron_gates
-from levelhead.edits.projection import Projection
+from levelhead.edits.gates import HeadGates, NeuronGates, neuron_gates, removed
 from levelhead.edits.sites import Edit, Site
 from levelhead.edits.steering import Steering
-from levelhead.engine.outputs import OwnForward
+from levelhead.edits.subspace import Projection
+from levelhead.engine.own_forward import OwnForward
 from levelhead.errors import CannotDo
-from levelhead.mitigation.export import export
-from levelhead.mitigation.folding import folded, plan_folding
+from levelhead.mitigation.export import export, folded, plan_folding
+from levelhead.mitigation.fitting import sentence_states
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe, parse_recipe, recipe_text
-from levelhead.mitigation.steering import sentence_states
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.contexts import template_contexts
@@ -32,19 +30,19 @@ from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LOG_ODDS, PREFERENCE, log_losses
 from levelhead.scoring.objectives import behavior, cosine_objective, objectives
-from levelhead.scoring.word_table import word_table
+from levelhead.scoring.seat import word_table
 from levelhead.studies.heads.crossfit import highest
-from levelhead.studies.mitigating import study
-from levelhead.studies.mitigating.dama import Dama, projections
-from levelhead.studies.mitigating.erasures import Erasure
-from levelhead.studies.mitigating.fasp import Fasp, pruned, removal_costs
-from levelhead.studies.mitigating.gate_learning import GateLearning
-from levelhead.studies.mitigating.head_ablation import HeadAblation
-from levelhead.studies.mitigating.neuron_ablation import NeuronAblation
-from levelhead.studies.mitigating.parts import parts
-from levelhead.studies.mitigating.protocol import Mitigation, mitigations
-from levelhead.studies.mitigating.self_debiasing import SelfDebiasing, asking_for
-from levelhead.studies.mitigating.steering import SteeringAway
+from levelhead.studies.mitigate import run as study
+from levelhead.studies.mitigate.dama import Dama, projections
+from levelhead.studies.mitigate.erasures import Erasure
+from levelhead.studies.mitigate.fasp import Fasp, pruned, removal_costs
+from levelhead.studies.mitigate.gate_learning import GateLearning
+from levelhead.studies.mitigate.head_ablation import HeadAblation
+from levelhead.studies.mitigate.neuron_ablation import NeuronAblation
+from levelhead.studies.mitigate.parts import parts
+from levelhead.studies.mitigate.protocol import Mitigation, mitigations
+from levelhead.studies.mitigate.self_debiasing import SelfDebiasing, asking_for
+from levelhead.studies.mitigate.steering import SteeringAway
 from tests.tiny import tiny
 from tests.word_lists import GENDER
 
@@ -293,7 +291,7 @@ def test_a_recipe_of_neurons_is_checked(tmp_path: Path) -> None:
         ("numbers = [0]", "counted from 1"),
         ("numbers = [2, 2]", "distinct"),
         ("numbers = []", "list of distinct"),
-        ("numbers = [1]\nvalue = 'x'", "a number is needed"),
+        ("numbers = [1]\nvalue = 'x'", "value must be a number"),
     ]:
         path.write_text(f"[[neurons]]\nlayer = 1\n{wrong}\n", encoding="utf-8")
         with pytest.raises(lh.LevelheadError, match=match):

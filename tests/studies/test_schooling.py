@@ -11,24 +11,25 @@ import pytest
 
 import levelhead as lh
 from levelhead.edits.gates import removed
-from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.output import SelfDebiased, Symmetrized
 from levelhead.edits.sites import Variant
-from levelhead.edits.symmetry import Symmetrized
-from levelhead.engine.finetuning import FineTuned, Hyperparameters, finetune
+from levelhead.engine.finetuning import FineTuned, finetune
+from levelhead.engine.hyperparameters import Hyperparameters
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, CannotDo
-from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, p_of_cost
+from levelhead.measures.certified import Certificate, Margins, PairedItems, certificate, p_of_cost, with_costs
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.pages.page import write_report
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.scoring.glue import task_data
-from levelhead.studies.glue import GlueSettings
-from levelhead.studies.mitigating import learning, study
-from levelhead.studies.mitigating.learning import Schooling, with_learning
-from levelhead.studies.mitigating.protocol import Candidate
-from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.glue.run import exams_of
+from levelhead.studies.glue.settings import GlueSettings
+from levelhead.studies.mitigate import learning
+from levelhead.studies.mitigate import run as study
+from levelhead.studies.mitigate.learning import Schooling, with_learning
+from levelhead.studies.mitigate.protocol import Candidate
+from levelhead.studies.mitigate.run import mitigate
 from tests.glue_files import write_glue
 from tests.report.page_text import page_text
 from tests.studies.test_mitigating import ask_few
@@ -68,16 +69,17 @@ def passing(name: str = "changed") -> Certificate:
 
 
 def trained(model: Model, settings: GlueSettings, edits: Variant, seed: int) -> FineTuned:
-    (exam,) = settings.exams()
-    data = task_data(model, exam.train, exam.dev, settings.training.max_length)
+    (exam,) = exams_of(settings)
+    data = exam.tokenized(model, settings.training.max_length)
     return finetune(model, edits, data, settings.training, seed)
 
 
 def gold(settings: GlueSettings) -> list[float]:
-    (exam,) = settings.exams()
+    (exam,) = exams_of(settings)
     return [item.label for item in exam.dev.items]
 
 
+@pytest.mark.nightly
 def test_a_cost_is_what_classifiers_answer_wrongly_with_the_edits_on_from_the_start(
     bert: Model, settings: GlueSettings, tmp_path: Path
 ) -> None:
@@ -103,7 +105,7 @@ def test_symmetrization_is_put_on_the_trained_classifier(
     one = replace(settings, seeds=1, training=replace(TRAINING, max_length=longest))
     (cost,) = Schooling(bert, one, tmp_path).costs(candidate(*SYMMETRIZED))
     tuned, swap = trained(bert, one, (), 0), GenderSwap()
-    (exam,) = one.exams()
+    (exam,) = exams_of(one)
     texts = [Text(item.first, item.second) for item in exam.dev.items]
     turned = [Text(swap(text.first).text, swap(str(text.second)).text) for text in texts]
     p = [
@@ -118,7 +120,7 @@ def test_examples_longer_than_the_model_are_cut_for_a_symmetrized_classifier_too
     settings: GlueSettings, tmp_path: Path
 ) -> None:
     short = tiny("bert", "nsp", max_position_embeddings=12)
-    (exam,) = settings.exams()
+    (exam,) = exams_of(settings)
     texts = [Text(item.first, item.second) for item in exam.dev.items]
     with pytest.raises(BadProbe, match="does not fit into the 12 positions"):
         read_one(short, Pooled(texts))
@@ -143,7 +145,7 @@ def test_candidates_are_trained_in_their_order_until_one_fails(
     found = with_learning(school, [candidate(name=name) for name in names], tested, MARGINS)
     assert asked == names[:3]
     assert [each.missed for each in found] == [(), (), ("GLUE rte",), ()]
-    assert found[2].verdict == "helps but costs"
+    assert found[2].verdict == "effective, exceeds cost margin"
     asked.clear()
     failed = replace(tested[0], p_gain=0.5)
     assert with_learning(school, [candidate(name="first")], [failed], MARGINS) == [failed]
@@ -165,7 +167,7 @@ def test_more_costs_are_tested_as_the_others_are() -> None:
     wrong = (rng.random((2, 300)) < 0.2).astype(float)
     numbers = np.arange(300).astype(str)
     cost = PairedItems("GLUE rte", "share wrong", wrong[0], wrong[1], numbers, answers=300)
-    found = passing().with_costs([cost], MARGINS)
+    found = with_costs(passing(), [cost], MARGINS)
     assert found.p_costs == {"GLUE rte": p_of_cost(cost, 0.01)}
     assert found.costs["GLUE rte"] == pytest.approx(wrong[1].mean() - wrong[0].mean())
 
@@ -185,11 +187,11 @@ def test_a_model_that_cannot_be_trained_says_so_before_anything_is_asked(
     model.hf.half()
     asked = lh.settings.MitigateSettings(methods=("symmetrized",), null=3, glue=settings)
     with pytest.raises(CannotDo, match="is float16, in which training overflows"):
-        run_mitigations(model, asked, tmp_path / "run")
+        mitigate(model, asked, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_shows_what_can_still_be_learned_and_how_it_was_asked(
     bert: Model, settings: GlueSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,11 +203,11 @@ def test_a_run_shows_what_can_still_be_learned_and_how_it_was_asked(
     monkeypatch.setattr(study, "detect", detected)
     monkeypatch.setattr(learning, "LEVEL", 1.0)  # tiny models pass nothing
     asked = lh.settings.MitigateSettings(methods=("symmetrized",), null=3, glue=settings)
-    run = run_mitigations(bert, asked, tmp_path / "run")
+    run = mitigate(bert, asked, tmp_path / "run")
     (tested,) = run.candidates
     assert "GLUE rte" in tested.certificate.costs
     assert (run.settings.glue, run.settings.glue_tasks) == (settings.data, ("rte",))
-    assert run.settings.glue_in_python  # two seeds, one epoch
+    assert run.settings.in_memory == ("glue",)  # two seeds, one epoch
     assert {"rte train", "rte dev"} <= set(run.data.hashes)
     assert not (run.folder / "checkpoints").exists()
     text = page_text(write_report(run.folder).read_text(encoding="utf-8"))

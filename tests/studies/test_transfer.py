@@ -10,20 +10,19 @@ import pytest
 
 import levelhead as lh
 from levelhead.edits.gates import removed
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import BadOption
-from levelhead.measures.certified import PairedItems
-from levelhead.measures.growth import size_growth, size_p_value
+from levelhead.measures.certified import PairedItems, size_growth, size_p_value
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.pages.page import write_report
-from levelhead.pages.transfer import transfer_sentence
-from levelhead.results.records.localizing import TransferCell
-from levelhead.results.runs import AtlasRun
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
+from levelhead.studies.atlas import Atlas
+from levelhead.studies.atlas.chapter import transfer_sentence
+from levelhead.studies.atlas.records import TransferCell
+from levelhead.studies.atlas.run import atlas
 from levelhead.studies.halves import dealt
-from levelhead.studies.localizing.study import atlas
 from tests.report.page_text import page_text
 from tests.scoring.benchmarks.test_crows_pairs import PAIRS, write
 from tests.tiny import tiny
@@ -43,17 +42,15 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> lh.settings.AtlasSetti
 
 
 @pytest.fixture(scope="module")
-def run(
-    bert: Model, settings: lh.settings.AtlasSettings, tmp_path_factory: pytest.TempPathFactory
-) -> AtlasRun:
+def run(bert: Model, settings: lh.settings.AtlasSettings, tmp_path_factory: pytest.TempPathFactory) -> Atlas:
     return atlas(bert, settings, tmp_path_factory.mktemp("atlas") / "run")
 
 
-def cell(run: AtlasRun, optimized: str, measured: str) -> TransferCell:
+def cell(run: Atlas, optimized: str, measured: str) -> TransferCell:
     return next(e for e in run.transfer if (e.optimized, e.measured) == (optimized, measured))
 
 
-def test_every_objective_meets_every_bias_and_cost(run: AtlasRun) -> None:
+def test_every_objective_meets_every_bias_and_cost(run: Atlas) -> None:
     measured = [each.measured for each in run.transfer if each.optimized == "seat"]
     assert {"cosine gap", "crows-pairs", "perplexity"} <= set(measured)
     assert len(run.transfer) == 3 * len(measured)
@@ -64,14 +61,14 @@ def test_every_objective_meets_every_bias_and_cost(run: AtlasRun) -> None:
 
 
 def test_heads_are_chosen_on_one_half_and_measured_on_the_other(
-    bert: Model, run: AtlasRun, settings: lh.settings.AtlasSettings
+    bert: Model, run: Atlas, settings: lh.settings.AtlasSettings
 ) -> None:
     own = next(each for each in run.maps if each.objective == "crows-pairs" and each.null_model is None)
     on_first = np.array(own.halves[0][0])
     found = cell(run, "crows-pairs", "crows-pairs")
     best = np.dstack(np.unravel_index(np.argsort(-on_first, axis=None)[:2], on_first.shape))[0]
     assert list(found.heads) == [Head(*place) for place in best.tolist()]
-    items = CROWS_PAIRS.load(settings.data["crows-pairs"], Asked(limit=4))
+    items = CROWS_PAIRS.load(settings.data["crows-pairs"], Selection(limit=4))
     _, held_out = dealt(items.clusters, 0)
     later = items.chosen([i for i, cluster in enumerate(items.clusters) if cluster in held_out])
     values = CROWS_PAIRS.natural(bert, later, [(), removed(bert, found.heads)]).values.mean(axis=1)
@@ -82,26 +79,26 @@ def test_heads_are_chosen_on_one_half_and_measured_on_the_other(
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_a_model_without_meaning_is_told_nothing_of(
-    bert: Model, run: AtlasRun, settings: lh.settings.AtlasSettings, tmp_path: Path
+    bert: Model, run: Atlas, settings: lh.settings.AtlasSettings, tmp_path: Path
 ) -> None:
     """Random weights, and a null model of them."""
     assert "is not shown" in transfer_sentence(run)
-    null = atlas(twin_copy(bert, draw_twin(bert, 1)), settings, tmp_path / "run")
+    null = atlas(null_model_copy(bert, draw_null_model(bert, 1)), settings, tmp_path / "run")
     assert "is not shown" in transfer_sentence(null)
     without = atlas(bert, replace(settings, transfer=0, null=0), tmp_path / "without")
     assert not without.transfer
     assert transfer_sentence(without) == ""
 
 
-def planted(run: AtlasRun, monkeypatch: pytest.MonkeyPatch, *changed: TransferCell) -> str:
+def planted(run: Atlas, monkeypatch: pytest.MonkeyPatch, *changed: TransferCell) -> str:
     """The sentence of a run some of whose cells are others."""
     cells = {(each.optimized, each.measured): each for each in (*run.transfer, *changed)}
-    monkeypatch.setattr(AtlasRun, "transfer", property(lambda _: tuple(cells.values())))
+    monkeypatch.setattr(Atlas, "transfer", property(lambda _: tuple(cells.values())))
     return transfer_sentence(run)
 
 
 def test_the_sentence_speaks_where_two_biases_fall_together(
-    run: AtlasRun, monkeypatch: pytest.MonkeyPatch
+    run: Atlas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = replace(cell(run, "crows-pairs", "crows-pairs"), p_bias=0.01, grown=-0.5, low=-0.7, high=-0.3)
     alone = planted(run, monkeypatch, own)
@@ -139,7 +136,7 @@ def test_a_size_is_held_against_those_of_null_models() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_has_the_matrix_and_the_command_brings_it_back(run: AtlasRun) -> None:
+def test_the_page_has_the_matrix_and_the_command_brings_it_back(run: Atlas) -> None:
     page = write_report(run.folder).read_text()
     assert "What was optimized, what was measured" in page
     assert "transfer=2" in page
@@ -147,5 +144,5 @@ def test_the_page_has_the_matrix_and_the_command_brings_it_back(run: AtlasRun) -
 
 
 def test_fewer_than_no_heads_are_refused() -> None:
-    with pytest.raises(BadOption, match="transfer=-1"):
+    with pytest.raises(BadOption, match=r"transfer must be at least 0 \(got -1\)"):
         lh.settings.AtlasSettings(transfer=-1)

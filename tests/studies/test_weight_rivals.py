@@ -9,23 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from levelhead.edits.weights import Reweighted
+from levelhead.edits.output import Reweighted
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
-from levelhead.models.encoding import Text, token_id
+from levelhead.models.encoding import Text, token_id, vocabulary_parameters
 from levelhead.models.model import Model
-from levelhead.models.vocabulary import vocabulary_parameters
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.studies.mitigating.counterfactual_text import CounterfactualText
-from levelhead.studies.mitigating.gradient_edit import STRENGTHS, GradientEdit, steps_of
-from levelhead.studies.mitigating.merging import STRENGTHS as MERGED
-from levelhead.studies.mitigating.merging import MergedVectors, merging_steps
-from levelhead.studies.mitigating.preference_tuning import PreferenceTuning
-from levelhead.studies.mitigating.training import Means
-from levelhead.studies.mitigating.unlearning import Unlearning
+from levelhead.studies.mitigate.counterfactual_text import CounterfactualText
+from levelhead.studies.mitigate.gradient_edit import STRENGTHS, GradientEdit, steps_of
+from levelhead.studies.mitigate.merging import STRENGTHS as MERGED
+from levelhead.studies.mitigate.merging import MergedVectors, merging_steps
+from levelhead.studies.mitigate.preference_tuning import PreferenceTuning
+from levelhead.studies.mitigate.training import Means
+from levelhead.studies.mitigate.unlearning import Unlearning
 from tests.studies.test_distillation import TEXT
 from tests.tiny import tiny
 from tests.word_lists import GENDER

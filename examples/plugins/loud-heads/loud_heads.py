@@ -13,7 +13,7 @@ import numpy as np
 from levelhead.edits.gates import all_heads, gates
 from levelhead.models.model import Model
 from levelhead.scoring.objective import Objective
-from levelhead.studies.localizing.protocol import ComponentKind, ComponentScores, register_localizer
+from levelhead.studies.atlas.protocol import ComponentKind, ComponentScores, register_localizer
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     stereotype,opposite
     The secretary brought her laptop.,The secretary brought his laptop.
 
-`pip install -e .`, then `levelhead measure office-pairs MODEL --data pairs.csv`. Asking, intervals,
+`pip install -e .`, then `levelhead benchmark office-pairs MODEL --data pairs.csv`. Asking, intervals,
 artificial answerers, null models, natural units and head scores follow from PairBenchmark.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.scoring.benchmarks.protocol import (
-    Asked,
     BenchmarkInfo,
     Items,
+    Selection,
     chosen_items,
     register_benchmark,
 )
@@ -41,11 +41,11 @@ class OfficePairs(PairBenchmark):
         files=("*.csv",),
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         """The pairs of a CSV file."""
         reader = Reader(self.info.source_of(data))
         rows = table_rows(reader.source.files()[0], COLUMNS)
-        return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
+        return chosen_items(self.info, reader, reader.read(rows, _pair), selection)
 
 
 def _pair(row: Row) -> SentencePair:

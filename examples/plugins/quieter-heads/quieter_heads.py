@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.objectives import SEAT, objectives
-from levelhead.studies.mitigating.protocol import Candidate, register_mitigation
+from levelhead.studies.mitigate.protocol import Candidate, register_mitigation
 
 
 @dataclass(frozen=True)

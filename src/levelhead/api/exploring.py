@@ -5,12 +5,12 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from levelhead.api.places import page_closed, page_opened
+from levelhead.api.shown import OPEN
 from levelhead.api.studies import AnyModel, loaded
 from levelhead.exploring.explorer import Explorer
 from levelhead.exploring.serving import Served
 from levelhead.probes.words import Words, load_words
-from levelhead.results.runs import AnyRun, StudyRun, open_run
+from levelhead.runs.study import AnyRun, Study, open_run
 
 _HEIGHT = 900  # pixels of the frame
 
@@ -20,15 +20,12 @@ class Explored:
 
     def __init__(self, served: Served) -> None:
         self._served = served
-
-    @property
-    def address(self) -> str:
-        """Where the page is: on this machine alone, with its token."""
-        return self._served.address
+        self.address = served.address  # on this machine alone, with its token
 
     def close(self) -> None:
         """End the server."""
-        page_closed(self.address)
+        for weights in [weights for weights, address in OPEN.items() if address == self.address]:
+            del OPEN[weights]
         self._served.close()
 
     def _repr_html_(self) -> str:
@@ -53,9 +50,9 @@ def explore(
     127.0.0.1; 0 is any free one. The server runs in a thread of this process until `close`; meanwhile results
     about this model link to the page.
     """
-    opened = run if run is None or isinstance(run, StudyRun) else open_run(run)
+    opened = run if run is None or isinstance(run, Study) else open_run(run)
     other = None if second is None else loaded(second)
     explorer = Explorer(loaded(model), load_words(bias), opened, other)
     served = Served(explorer, port, framed=True).start()
-    page_opened(explorer.model.fingerprint, served.address)
+    OPEN[explorer.model.fingerprint] = served.address
     return Explored(served)

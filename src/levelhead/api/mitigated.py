@@ -12,8 +12,7 @@ import altair as alt
 from levelhead.api.shown import Line, Shown
 from levelhead.api.studies import AnyModel, Folder, loaded
 from levelhead.edits.gates import all_heads
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
 from levelhead.errors import BadOption
 from levelhead.mitigation.export import ExportReport, export
 from levelhead.mitigation.mitigate import edits_of

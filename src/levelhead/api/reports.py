@@ -10,20 +10,19 @@ from pathlib import Path
 from levelhead.api.shown import Line, SavedRecord, line_of, measured_cells
 from levelhead.errors import BadOption
 from levelhead.inference import check as checking
+from levelhead.inference.check import Plan, Threshold
 from levelhead.inference.comparing import Comparison
 from levelhead.inference.comparing import compare as put_side_by_side
 from levelhead.inference.contents import measurements, open_contents
-from levelhead.inference.thresholds import Plan, Threshold
 from levelhead.measures.measurement import Measurement
 from levelhead.pages.card import card as card_text
 from levelhead.pages.chapters import Chapter
-from levelhead.pages.charts.base import Chart
-from levelhead.pages.charts.intervals import Labeled, intervals
-from levelhead.pages.compare import comparison_html
+from levelhead.pages.charts.base import Chart, Labeled, intervals
 from levelhead.pages.links import Document, Link, document_link, page_link
-from levelhead.pages.page import report_html, write_page
-from levelhead.results.records.common import BASE
-from levelhead.results.runs import AnyRun, StudyRun
+from levelhead.pages.page import render, report_html, write_page
+from levelhead.pages.presented import comparison_page
+from levelhead.runs.common import BASE
+from levelhead.runs.study import AnyRun, Study
 
 AnyFolder = AnyRun | str | Path
 _COMPARING = "compare"  # the heading under which docs/report.md tells how runs are compared
@@ -31,7 +30,7 @@ _COMPARING = "compare"  # the heading under which docs/report.md tells how runs 
 
 def folder_of(run: AnyFolder) -> Path:
     """Where a run lies."""
-    return run.folder if isinstance(run, StudyRun) else Path(run)
+    return run.folder if isinstance(run, Study) else Path(run)
 
 
 # ---- check
@@ -149,13 +148,15 @@ class ComparisonResult(Comparison, SavedRecord):
     def _write(self, work: Path) -> None:
         """The table, everything as JSON, and the comparison as a page."""
         super()._write(work)
-        write_page(work / "comparison.html", comparison_html(self))
+        write_page(work / "comparison.html", render(comparison_page(self)))
 
 
 def compare(*runs: AnyFolder) -> ComparisonResult:
     """Put runs side by side: models, or, with one audit, the model before and after."""
     if not runs:
-        raise BadOption("No run came. Give results or their folders: compare(first, second).")
+        raise BadOption(
+            "At least one run must be given. Give results or their folders: compare(first, second)."
+        )
     comparison = put_side_by_side([folder_of(run) for run in runs])
     return ComparisonResult(comparison.runs, comparison.measures, comparison.heads)
 

@@ -8,16 +8,15 @@ from typing import Annotated
 
 import typer
 
-from levelhead.cli.app import Json, app, checked, print_json, print_table
+from levelhead.cli.app import Json, checked, print_json, print_table
 
 
-@app.command()
 @checked
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all that no process is using.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the models that were converted from .gguf files and kept, or remove them."""
+    """Show the models that were converted from .gguf files, or sent by a cluster's driver, or remove them."""
     from levelhead.models.cache import cache_folder, entries, most_bytes
     from levelhead.models.cache import clear as clear_entries
 
@@ -29,16 +28,15 @@ def cache(
         return
     if clear:
         print(f"Removed: {len(removed)}, {_size(sum(entry.size for entry in removed))}.")
-    lines = [(entry.source, entry.dtype, _size(entry.size), _day(entry.used)) for entry in kept]
+    lines = []
+    for entry in kept:
+        used = datetime.fromtimestamp(entry.used, UTC).strftime("%Y-%m-%d")
+        lines.append((entry.source, entry.dtype, _size(entry.size), used))
     if lines:
-        print_table("Converted once", ("file", "dtype", "size", "last used"), lines)
+        print_table("Converted or sent once", ("file", "dtype", "size", "last used"), lines)
     total = _size(sum(entry.size for entry in kept))
     print(f"{len(kept)} kept in {cache_folder()}: {total} of at most {_size(most)}.")
 
 
 def _size(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:.1f} MiB"
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

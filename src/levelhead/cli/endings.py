@@ -24,7 +24,8 @@ def output_file(about: str, *endings: str, names: tuple[str, ...] = OUTPUT, fold
         raise BadOption(f"{param.opts[0]} {value}: allowed are {allowed}. Give a name that ends so.")
 
     metavar = "RUN|FILE" if folder else "FILE"
-    return typer.Option(*names, metavar=metavar, help=f"{about} {_listed(endings)}.", callback=checked)
+    listed = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+    return typer.Option(*names, metavar=metavar, help=f"{about} {listed}.", callback=checked)
 
 
 def output_folder(about: str, metavar: str) -> Any:
@@ -46,7 +47,3 @@ def ending(path: Path) -> str:
 
 def _named_as_file(path: Path) -> bool:
     return ending(path) in _FILES and not path.expanduser().is_dir()
-
-
-def _listed(endings: tuple[str, ...]) -> str:
-    return endings[0] if len(endings) == 1 else f"{', '.join(endings[:-1])} or {endings[-1]}"

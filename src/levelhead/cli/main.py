@@ -9,61 +9,21 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import ModuleType
+from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 import typer
 
 from levelhead import __version__
-from levelhead.cli import (
-    STOPPED,
-    atlas,
-    audit,
-    cache,
-    compare_heads,
-    counteracts,
-    debias,
-    explore,
-    glue,
-    heads,
-    measure,
-    mitigate,
-    models,
-    planted,
-    projections,
-    report,
-    reproduce,
-    single,
-    survey,
-)
-from levelhead.cli.app import DEBUG, app, one_line
-from levelhead.cli.terminal import drop_unsent, safe_output
+from levelhead.cli import STOPPED
+from levelhead.cli.commands import DEBUG, STUDIES, app, listed, study_of
+from levelhead.cli.endings import OUTPUT
+from levelhead.cli.terminal import drop_unsent, one_line, safe_output
 from levelhead.errors import Announcement, BadOption, BadPlugin, LevelheadError, NoReader, Stopped
+from levelhead.options import options
 
-COMMANDS: tuple[ModuleType, ...] = (
-    models,
-    cache,
-    measure,
-    heads,
-    single,
-    atlas,
-    planted,
-    compare_heads,
-    projections,
-    counteracts,
-    debias,
-    mitigate,
-    explore,
-    glue,
-    audit,
-    survey,
-    reproduce,
-    report,
-)  # in the order of the help page
 _UNFORESEEN = 200  # characters of an error that nobody foresaw, so that the place of its log fits behind them
-_MISUSE: Any = typer.BadParameter.__mro__[
-    1
-]  # typer's UsageError, which lies elsewhere in each of its versions
+_MISUSE: Any = typer.BadParameter.__mro__[1]  # UsageError, which lies elsewhere in each version of typer
 
 
 def main() -> None:
@@ -73,7 +33,17 @@ def main() -> None:
     try:
         with safe_output(), warnings.catch_warnings():
             warnings.showwarning = partial(_warn, warnings.showwarning)
-            _run()
+            if entry_points(group=STUDIES):
+                from levelhead.runs.study import unusable_studies
+
+                for line in unusable_studies().values():  # every other command works
+                    warnings.warn(line, Announcement, stacklevel=2)
+            sys.argv = _renamed(sys.argv)
+            code = app(prog_name=app.info.name, standalone_mode=False)
+            if code == Stopped.exit_code:  # typer turns Ctrl-C into it
+                raise KeyboardInterrupt
+            sys.stdout.flush()  # a full disk must not be noticed after the end
+            _leave("", code)
     except BadPlugin as error:
         if debug:
             raise
@@ -81,7 +51,9 @@ def main() -> None:
     except LevelheadError as error:
         _leave(str(error), error.exit_code)
     except _MISUSE as error:
-        _leave(_misuse(error), BadOption.exit_code)
+        command = "levelhead" if error.ctx is None else error.ctx.command_path
+        said = error.format_message().rstrip(".")
+        _leave(f"{said}. `{command} --help` says what is allowed.", BadOption.exit_code)
     except BrokenPipeError:
         _leave("", NoReader.exit_code)
     except KeyboardInterrupt:
@@ -89,17 +61,55 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        line = _surroundings(error) or _unexpected(error)
+        if isinstance(error, OSError) and error.strerror:
+            place = "" if error.filename is None else f"{str(error.filename)!r}: "
+            line = f"the system refuses: {place}{error.strerror}. Give another place, or make room."
+        elif isinstance(error, RuntimeError) and "home directory" in str(error):
+            line = "a path begins with ~ and the name of a user that this machine does not have. "
+            line += "Write it out."
+        elif isinstance(error, UnicodeEncodeError):
+            # Python has bytes of a path that are no text as surrogates
+            letters = error.object[error.start : error.end]
+            line = f"{letters!r} stands in a name, and is no text that can be written. Rename it."
+        else:  # nobody foresaw it: all that is known about it lies in a file
+            options: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # arguments may be no text
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="levelhead-", suffix=".log", delete=False, **options
+            ) as log:
+                log.write(f"levelhead {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
+                traceback.print_exception(error, file=log)
+            line = (
+                f"an unexpected {type(error).__name__} ({one_line(error, _UNFORESEEN)}). What was computed "
+                f"is kept. Please report it with {log.name}; {DEBUG} shows it here."
+            )
         _leave(line, LevelheadError.exit_code)
 
 
-def _run() -> None:
-    """The command, and what it printed sent on its way: a full disk must not be noticed after the end."""
-    code = app(prog_name=app.info.name, standalone_mode=False)
-    if code == Stopped.exit_code:  # typer turns Ctrl-C into it
-        raise KeyboardInterrupt
-    sys.stdout.flush()
-    _leave("", code)
+def _renamed(words: list[str]) -> list[str]:
+    """The command line with the names of today; those of version 0.2 are named in a warning."""
+    place = next((i for i, word in enumerate(words) if i and not word.startswith("-")), None)
+    if place is None:
+        return words
+    commands = {each.old_name: name for name, each in listed().items() if each.old_name}
+    command = commands.get(words[place], words[place])
+    known: dict[str, list[str]] = {}  # two words where a switch has become a value
+    study = study_of(command) if command in listed() and any(word.startswith("-") for word in words) else None
+    for each in options(study.settings_type).values() if study else ():
+        switched = [] if each.option.on is True else [str(each.option.on)]
+        known |= {flag: [each.flag, *switched] for flag in each.option.old}
+    renamed, told = list(words[:place]), {words[place]: command}
+    for before, word in zip(["", *words[place:]], words[place:], strict=False):
+        name, equals, value = word.partition("=")
+        if before in OUTPUT or name not in known:  # the name of a folder may be any word
+            renamed.append(word)
+            continue
+        told[name] = " ".join(known[name])
+        renamed += [f"{known[name][0]}={value}"] if equals else known[name]
+    renamed[place] = command
+    if named := [f"{old} is now called {new}" for old, new in told.items() if old != new]:
+        text = f"{', '.join(named)}; version 0.4 will not know the old name{'s' * (len(named) > 1)}."
+        warnings.warn(text, Announcement, stacklevel=2)
+    return renamed
 
 
 def _warn(others: Callable[..., None], message: Warning | str, *about: Any, **more: Any) -> None:
@@ -117,34 +127,3 @@ def _leave(line: str, code: int) -> NoReturn:
             print(f"levelhead: {one_line(line)}", file=sys.stderr)
     drop_unsent(OSError)
     sys.exit(code)
-
-
-def _misuse(error: Any) -> str:
-    """One line about options and arguments that the command does not have, or not like this."""
-    command = "levelhead" if error.ctx is None else error.ctx.command_path
-    return f"{error.format_message().rstrip('.')}. `{command} --help` says what is allowed."
-
-
-def _surroundings(error: Exception) -> str:
-    """One line about a path, a name or a device that the system refuses; empty for other errors."""
-    if isinstance(error, OSError) and error.strerror:
-        place = "" if error.filename is None else f"{str(error.filename)!r}: "
-        return f"the system refuses: {place}{error.strerror}. Give another place, or make room."
-    if isinstance(error, RuntimeError) and "home directory" in str(error):
-        return "a path begins with ~ and the name of a user that this machine does not have. Write it out."
-    if isinstance(error, UnicodeEncodeError):  # Python has bytes of a path that are no text as surrogates
-        letters = error.object[error.start : error.end]
-        return f"{letters!r} stands in a name, and is no text that can be written. Rename it."
-    return ""
-
-
-def _unexpected(error: Exception) -> str:
-    """One line about an error that nobody foresaw; all that is known about it lies in a file."""
-    options: Any = {"encoding": "utf-8", "errors": "backslashreplace"}  # arguments may be no text
-    with tempfile.NamedTemporaryFile("w", prefix="levelhead-", suffix=".log", delete=False, **options) as log:
-        log.write(f"levelhead {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
-        traceback.print_exception(error, file=log)
-    return (
-        f"an unexpected {type(error).__name__} ({one_line(error, _UNFORESEEN)}). What was computed is kept. "
-        f"Please report it with {log.name}; {DEBUG} shows it here."
-    )

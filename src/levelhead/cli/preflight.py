@@ -1,34 +1,37 @@
 """Mistakes in what was typed, found before torch is imported: names of models, word lists, files.
 
-Each command parses its own parameters; what they are called says what they hold, the same in every command.
+A setting declares the kind of what it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import get_args
 
 from levelhead.errors import BadOption, BadProbe, BadRun
 
 _LARGEST = 2**63 - 1  # what loops, arrays and files count with
+_NAMED = {"name": "model", "model": "model"}  # parameters that are no settings
+_NO_FILE = {  # what is said where a file or folder is not there
+    "recipe": "cannot be read (there is no such file). Give a recipe file; docs/export.md shows one.",
+    "pairs": "does not exist. Give a file of labeled pairs, a folder with one, or hub:snli.",
+    "glue": "does not exist. Give a folder of GLUE's files, or hub:glue.",
+    "code": "is no Python file. Give one that calls levelhead.register_measure.",
+    "file": "does not exist. Give a file or folder that is there, or hub:NAME.",
+}
 
 
-def preflight(given: Mapping[str, object]) -> None:
-    """Check every number, and every parameter that is known to name something; None was not given."""
-    values = [(name, each) for name, value in given.items() for each in _several(value) if each is not None]
-    for name, value in values:
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            option = f"--{name.replace('_', '-')}"
-            raise BadOption(
-                f"{option} {value} came; allowed are numbers up to {_LARGEST}. Give a smaller one."
-            )
-    for name, value in values:
-        if name in _CHECKS:
-            _CHECKS[name](str(value))
-
-
-def _several(value: object) -> Iterable[object]:
-    return value if isinstance(value, (list, tuple)) else [value]
+def preflight(given: Mapping[str, object], own: Collection[str]) -> None:
+    """Check every number, and what the command's own parameters name; None was not given. Settings say
+    themselves what they name."""
+    for name, value in given.items():
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(each, int) and abs(each) > _LARGEST:
+                option = f"--{name.replace('_', '-')}"
+                raise BadOption(f"{option} must be at most {_LARGEST} (got {each})")
+        if value is not None and name in own:
+            check_named(_NAMED.get(name, ""), value)
 
 
 def listed(text: str) -> list[str]:
@@ -36,114 +39,75 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def files_by_name(option: str, files: Iterable[str]) -> dict[str, str]:
-    """Files by the benchmark that they belong to, as NAME=FILE is typed."""
-    named = {text: text.partition("=") for text in files}
-    if wrong := [text for text, (name, _, file) in named.items() if not (name and file)]:
-        raise BadOption(
-            f"{option} {wrong[0]} came; give a benchmark and its file: {option} crows-pairs=FILE."
-        )
-    return {name: file for name, _, file in named.values()}
+def check_named(kind: str, value: object) -> None:
+    """Check what a setting names, by the kind that it declares."""
+    for each in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(each, str | Path):
+            _check_named(kind, str(each))
 
 
-def _model(name: str) -> None:
-    from levelhead.models.names import find_local
+def _check_named(kind: str, name: str) -> None:
+    match kind:
+        case "model":
+            from levelhead.models.catalog import find_local
 
-    find_local(name)
+            find_local(name)
+        case "models":
+            # a model that cannot be found is a line of a survey, so its name must be one that a file can hold
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                line = f"A model's name must be valid Unicode text (got {name!r}). Rename it."
+                raise BadOption(line) from None
+        case "sentences" if Path(name).suffix == ".jsonl":
+            from levelhead.probes.words import load_seat_test
 
+            load_seat_test(name)
+        case "words" | "sentences":
+            from levelhead.probes.words import load_words
 
-def _surveyed(name: str) -> None:
-    """A model that cannot be found is a line of a survey, so its name must be one that a file can hold."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise BadOption(f"{name!r} came; a model's name is text that can be written. Rename it.") from None
+            for each in listed(name):
+                load_words(each)
+        case "corpus" if name not in ("shipped", "templates", "none") and not _is_there(name):
+            raise BadProbe(
+                f"{name}: no such corpus; name a text file, a .jsonl file, a folder of them or hub:NAME."
+            )
+        case "triples" if not name.startswith("hub:"):
+            from levelhead.probes.triples import load_triples
 
+            load_triples(name)
+        case "probe":
+            from levelhead.probes.nli import load_nli_probe
 
-def _words(names: str) -> None:
-    from levelhead.probes.words import load_words
+            load_nli_probe(Path(name))
+        case "prompts":
+            from levelhead.probes.cloze import load_cloze
 
-    for name in listed(names):
-        load_words(name)
+            load_cloze(name)
+        case "continued":
+            from levelhead.probes.generation import load_prompts
 
+            load_prompts(name)
+        case "templates":
+            from levelhead.probes.lpbs import Kind, load_lpbs_templates
 
-def _words_or_sentences(name: str) -> None:
-    from levelhead.probes.words import load_seat_test
+            if name not in get_args(Kind):
+                load_lpbs_templates(name)
+        case "run" if not (Path(name).expanduser() / "settings.json").is_file():
+            raise BadRun(
+                f"{name} is not a run folder: it has no settings.json. Give the folder that a study wrote."
+            )
+        case "objective":
+            from levelhead.studies.atlas.questions import check_names
 
-    load_seat_test(name) if Path(name).suffix == ".jsonl" else _words(name)
+            check_names([name])
+        case "localizer":
+            from levelhead.studies.atlas.catalog import localizer_of
 
-
-def _corpus(name: str, others: Iterable[str] = ("shipped", "templates")) -> None:
-    if name not in others and not name.startswith("hub:") and not Path(name).expanduser().exists():
-        raise BadProbe(
-            f"{name}: no such corpus; name a text file, a .jsonl file, a folder of them or hub:NAME."
-        )
-
-
-def _triples(name: str) -> None:
-    from levelhead.probes.triples import load_triples
-
-    if not name.startswith("hub:"):
-        load_triples(name)
-
-
-def _probe(name: str) -> None:
-    from levelhead.probes.nli import load_nli_probe
-
-    load_nli_probe(Path(name))
-
-
-def _prompts(name: str) -> None:
-    from levelhead.probes.cloze import load_cloze
-
-    load_cloze(name)
-
-
-def _templates(name: str) -> None:
-    from typing import get_args
-
-    from levelhead.probes.lpbs import Kind, load_lpbs_templates
-
-    if name not in get_args(Kind):
-        load_lpbs_templates(name)
-
-
-def _experiments(names: str) -> None:
-    from levelhead.studies.heads.settings import HeadsSettings
-
-    HeadsSettings(experiments=tuple(listed(names)))
+            localizer_of(name, "heads")
+        case _ if kind in _NO_FILE and not _is_there(name):
+            raise BadOption(f"{name} {_NO_FILE[kind]}")
 
 
-def _run(name: str) -> None:
-    if not (Path(name).expanduser() / "settings.json").is_file():
-        raise BadRun(
-            f"{name} is not a run folder: it has no settings.json. Give the folder that a study wrote."
-        )
-
-
-def _file(complaint: str) -> Callable[[str], None]:
-    def check(name: str) -> None:
-        if not name.startswith("hub:") and not Path(name).expanduser().exists():
-            raise BadOption(f"{name} {complaint}")
-
-    return check
-
-
-_CHECKS: dict[str, Callable[[str], None]] = {
-    **dict.fromkeys(("name", "model", "models", "nli", "second"), _model),
-    **dict.fromkeys(("text", "sentences", "contexts"), _corpus),
-    "sources": _surveyed,
-    "bias": _words,
-    "test": _words_or_sentences,
-    "triples": _triples,
-    "probe": _probe,
-    "prompt_set": _prompts,
-    "templates": _templates,
-    "experiments": _experiments,
-    "from_heads": _run,
-    "recipe": _file("cannot be read (there is no such file). Give a recipe file; docs/export.md shows one."),
-    "ability": _file("does not exist. Give a file of labeled pairs, a folder with one, or hub:snli."),
-    "glue": _file("does not exist. Give a folder of GLUE's files, or hub:glue."),
-    "data": _file("does not exist. Give a folder as published, or hub:NAME."),
-    "measure": _file("is no Python file. Give one that calls levelhead.register_measure."),
-}
+def _is_there(name: str) -> bool:
+    return name.startswith("hub:") or Path(name).expanduser().exists()

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -16,7 +15,10 @@ from rich.console import Console
 from levelhead.escaping import escaped
 
 if TYPE_CHECKING:
-    from levelhead.results.keys import Layout
+    from levelhead.runs.study import AnyRun
+
+
+_LINE, _WORD = 480, 200  # characters of an error, and of one word or path in it
 
 
 class ShownControls:
@@ -55,11 +57,25 @@ def print_wrapped(text: str, first: str = "", rest: str = "") -> None:
     print(fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
 
 
-def print_link(folder: Path, study: Layout[Any]) -> None:
+def print_link(run: AnyRun) -> None:
     """Where to read on: the chapter of a run on its page, as terminals open it, or else its document."""
     from levelhead.pages.links import run_link
 
-    print(f"Read on: {run_link(folder, study)}")
+    print(f"Read on: {run_link(run)}")
+
+
+def one_line(error: Exception | str, most: int = _LINE) -> str:
+    """An error as one line of a few hundred characters, without what would steer a terminal.
+
+    What is too long is cut in its middle: the end of a line says what to do.
+    """
+
+    def cut(text: str, most: int) -> str:
+        start, end = most * 2 // 3, most - most * 2 // 3 - 1
+        return text if len(text) <= most else f"{text[:start]}…{text[-end:]}"
+
+    words = "".join(c if c.isprintable() else " " for c in str(error)).split()
+    return cut(" ".join(cut(word, _WORD) for word in words), most)
 
 
 def drop_unsent(refused: type[OSError]) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from torch import Tensor
+from levelhead.errors import BadOption
+
+if TYPE_CHECKING:  # heads are named in settings, and `--help` imports no torch
+    import torch
+    from torch import Tensor
 
 Part = Literal["block", "cls", "pooled", "heads", "query", "key", "value", "neurons", "mlp", "output"]
 # parts that act while a block runs
 INSIDE: tuple[Part, ...] = ("query", "key", "value", "heads", "neurons", "mlp")
 AFTER: tuple[Part, ...] = ("block", "cls")  # parts that act on a block's output
+UNTOUCHED: tuple[Variant, ...] = ((),)
+_WRITTEN = re.compile(r"\s*([1-9][0-9]{0,5})\s*-\s*([1-9][0-9]{0,5})\s*")
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,6 @@ class Edit(Protocol):
 
 
 Variant = tuple[Edit, ...]  # () is the unmodified model
-UNTOUCHED: tuple[Variant, ...] = ((),)
 OUTPUT = Site(0, "output")
 
 
@@ -57,5 +63,51 @@ def inside(variant: Variant) -> tuple[Edit, ...]:
 
 
 def around(variant: Variant) -> tuple[Edit, ...]:
-    """The edits of a variant that concern the whole network: what is asked of it, which weights it has."""
+    """The edits of a variant that concern the whole network: what it is given, which weights it has."""
     return tuple(edit for edit in variant if edit.site.part == OUTPUT.part)
+
+
+def placed(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """The values on a device, in their own dtype or another."""
+    if device.type == "cuda" and values.device.type == "cpu":
+        # from pinned memory the copy is queued on the card, and neither host nor card stands still for it
+        values = values.pin_memory().to(device, non_blocking=True)
+    return values.to(device=device, dtype=dtype or values.dtype)
+
+
+def beside(values: Tensor, other: Tensor) -> Tensor:
+    """The values on another tensor's device, in its dtype."""
+    return placed(values, other.device, other.dtype)
+
+
+class Head(NamedTuple):
+    """One attention head: Head(7, 5) prints as 8-6."""
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.layer + 1}-{self.head + 1}"
+
+    @classmethod
+    def of(cls, named: tuple[int, int] | str) -> Head:
+        """A head as code names it, (7, 5), or as people write it, "8-6"."""
+        return cls.parse(named) if isinstance(named, str) else cls(*named)
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """The head that is written so: "8-6" is Head(7, 5)."""
+        written = _WRITTEN.fullmatch(text)
+        if written is None:
+            raise BadOption(f"{text[:40]!r} is no head. Write layer-head, both counted from 1, such as 8-6.")
+        return cls(int(written[1]) - 1, int(written[2]) - 1)
+
+
+class Neuron(NamedTuple):
+    """One neuron of an MLP: Neuron(7, 511) prints as 8-512."""
+
+    layer: int
+    neuron: int
+
+    def __str__(self) -> str:
+        return f"{self.layer + 1}-{self.neuron + 1}"

@@ -1,6 +1,7 @@
-"""Steering: a vector added to the states at a site, everywhere or only where a probe asks for it.
+"""Steering: a vector added to the states at a site, everywhere or only where a probe asks for it; and the
+directions of states that go along with a number, by partial least squares.
 
-Reference: docs/method.md, Steering.
+Reference: docs/method/mitigations.md, Steering.
 """
 
 from __future__ import annotations
@@ -12,12 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from levelhead.edits.erasure import discriminant
-from levelhead.edits.placing import beside
-from levelhead.edits.sites import Site
+from levelhead.edits.sites import Site, beside
+from levelhead.edits.subspace import Doubles, discriminant
 from levelhead.errors import BadProbe
-
-Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,36 @@ def fit_probe(yes: npt.ArrayLike, no: npt.ArrayLike) -> Probe:
 def _states(given: npt.ArrayLike) -> Doubles:
     states = np.asarray(given, np.float64)
     if states.ndim != 2 or not len(states):
-        raise BadProbe(
-            f"States of shape {states.shape} came; steering needs [vector, hidden] of both groups."
-        )
+        raise BadProbe(f"States of both groups must be [vector, hidden] to steer (got {states.shape}).")
     return states
+
+
+def partial_least_squares(states: npt.ArrayLike, response: npt.ArrayLike, rank: int) -> Doubles:
+    """The first weight vectors of PLS between states [item, hidden] and one number of each: [rank, hidden].
+
+        w = Xᵀ y / |Xᵀ y|,   t = X w,   X <- X − t (Xᵀ t)ᵀ / tᵀt,   y <- y − t (tᵀ y) / tᵀt      `rank` times
+
+    X and y are centered. The vectors are orthonormal: the first is the direction of the largest covariance,
+    each other that of what is left. Reference: Wold 1975 (NIPALS).
+    """
+    x, y = np.asarray(states, np.float64), np.asarray(response, np.float64)
+    if len(y) <= rank:
+        raise BadProbe(
+            f"Directions must be fewer than states (got {rank} of {len(y)} states). Give more states."
+        )
+    x, y = x - x.mean(axis=0), y - y.mean()
+    size = float(np.linalg.norm(x) * np.linalg.norm(y))
+    found: list[Doubles] = []
+    for _ in range(rank):
+        w = x.T @ y
+        # what is left of the covariance is rounding, whose direction is arbitrary
+        if float(np.linalg.norm(w)) <= 1e-9 * size:
+            raise BadProbe(
+                f"Directions must be at most {len(found)} (got {rank}): no more go along with the numbers of "
+                f"{len(y)} states."
+            )
+        w /= np.linalg.norm(w)
+        t = x @ w
+        x, y = x - np.outer(t, t @ x) / (t @ t), y - t * (t @ y) / (t @ t)
+        found.append(w)
+    return np.stack(found)

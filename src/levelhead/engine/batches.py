@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from levelhead.edits.placing import placed
+from levelhead.edits.sites import placed
 from levelhead.models.encoding import Ints, TokenRow
 from levelhead.models.model import Model
 
@@ -65,33 +65,29 @@ def batches(rows: Sequence[Tokens], budget: int, *, equal: bool = False) -> Iter
         yield batch
 
 
+@dataclass(eq=False)
 class SimilarLengths(Sampler[int]):
     """Row numbers in a random order in which rows of similar length come together: little is padded.
 
     The order depends on the seed and the epoch alone, so that a training that goes on meets it again.
     """
 
-    def __init__(self, lengths: Sequence[int], batch: int, seed: int) -> None:
-        self._lengths = np.asarray(lengths)
-        self._batch = batch
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch begins."""
-        self._epoch = epoch
+    lengths: Sequence[int]
+    batch: int
+    seed: int
+    epoch: int = 0
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        rng = np.random.default_rng([self._seed, self._epoch])
+        rng, lengths = np.random.default_rng([self.seed, self.epoch]), np.asarray(self.lengths)
         shuffled = rng.permutation(len(self))
-        pool = self._batch * _POOLED
+        pool = self.batch * _POOLED
         pools = [shuffled[start : start + pool] for start in range(0, len(self), pool)]
-        order = np.concatenate([some[np.argsort(self._lengths[some], kind="stable")] for some in pools])
-        whole = len(order) // self._batch * self._batch
-        by_batch = order[:whole].reshape(-1, self._batch)
+        order = np.concatenate([some[np.argsort(lengths[some], kind="stable")] for some in pools])
+        whole = len(order) // self.batch * self.batch
+        by_batch = order[:whole].reshape(-1, self.batch)
         yield from (int(number) for number in rng.permutation(by_batch).ravel())
         yield from (int(number) for number in order[whole:])  # the batch that is not full comes last
 

@@ -1,110 +1,66 @@
 """Fine-tuning with the edits on, in training and in evaluation: the only place that trains a model.
 
 transformers' Trainer does it, with accelerate underneath. Same seed, same bytes on a CPU; so too when the
-process was killed and the training goes on from its last checkpoint (docs/method.md, GLUE).
+process was killed and the training goes on from its last checkpoint (docs/method/sentences.md, GLUE).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
-from torch.utils.data import Dataset, Sampler, Subset
-from transformers import EvalPrediction, PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
+from torch import Tensor, nn
+from torch.utils.data import Sampler
+from transformers import (
+    EvalPrediction,
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
-from levelhead.edits.sites import Edit
-from levelhead.edits.weights import besides_weights, weights_of
+from levelhead.edits.gates import HeadGates
+from levelhead.edits.output import besides_weights, weights_of
+from levelhead.edits.sites import Edit, Head
 from levelhead.engine.batches import SimilarLengths, Tokens, inputs
-from levelhead.engine.callbacks import Checkpoints, ClosedHeads, Progress, checkpoint_folder, last_checkpoint
-from levelhead.engine.lora import add_lora, merge_lora
+from levelhead.engine.collectors import Doubles
+from levelhead.engine.hyperparameters import Hyperparameters
 from levelhead.engine.readings import Pooled
-from levelhead.engine.trainer_arguments import arguments, check_trainable, is_large, own_randomness
-from levelhead.errors import BadOption, CannotDo
-from levelhead.models.checkpoint import quiet
-from levelhead.models.classifier import new_classifier, new_weights
+from levelhead.engine.training import (
+    Checkpoints,
+    Progress,
+    adapted,
+    add_lora,
+    arguments,
+    check_trainable,
+    checkpoint_folder,
+    is_large,
+    last_checkpoint,
+    own_randomness,
+)
+from levelhead.errors import CannotDo
+from levelhead.models.adapter import AffineEdit
+from levelhead.models.anatomy import Anatomy
 from levelhead.models.concurrency import MAKING
+from levelhead.models.copies import new_classifier, new_weights
 from levelhead.models.encoding import Text, encode
-from levelhead.models.hooks import attention_by, quick_kernels
+from levelhead.models.hooks import attention_by, join_qkv, quick_kernels, split_qkv
 from levelhead.models.model import Model
+from levelhead.models.sources import quiet
 from levelhead.probes.glue import GlueItem
 from levelhead.progress import steps
 
 POINTS = 24  # of a learning curve
 _EVALUATED_AT_ONCE = 64  # texts; more of them would pad more
 
-Doubles = NDArray[np.float64]
 Score = Callable[[Doubles, Doubles], float]  # gold, predicted
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """How a classifier is trained; the learning rate goes by the model's size where none is given.
-
-    epochs: times that all examples are trained on
-    batch_size: examples in a step
-    learning_rate: the highest; None: by the size of the model
-    warmup: share of all steps in which the learning rate rises
-    weight_decay: of all weights but those of ablated heads
-    max_length: tokens; longer texts are cut
-    lora: train low-rank adapters instead of all weights
-    bf16: forward and backward passes in bfloat16; weights and their updates stay in float32
-    """
-
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float | None = None
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    max_length: int = 128
-    lora: bool = False
-    bf16: bool = False
-
-    def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size) < 1 or self.max_length < 8:
-            raise BadOption(
-                f"epochs={self.epochs}, batch_size={self.batch_size}, max_length={self.max_length} came; "
-                "allowed are at least 1, 1 and 8."
-            )
-        rate = 1e-4 if self.learning_rate is None else self.learning_rate
-        if not (0 < rate < 1 and 0 <= self.warmup <= 1 and 0 <= self.weight_decay < 1):
-            raise BadOption(
-                f"learning_rate={rate:g}, warmup={self.warmup:g}, weight_decay={self.weight_decay:g} came; "
-                "allowed are above 0 and below 1, 0 to 1, and 0 to below 1."
-            )
-
-    def rate(self, model: Model) -> float:
-        """The learning rate: as given, else by the size of the model."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        if self.lora:
-            return 5e-4
-        return 2e-5 if is_large(model) else 3e-4
-
-
-@dataclass(frozen=True, eq=False)
-class Labeled(Dataset[tuple[Tokens, float]]):
-    """Tokenized texts, each with its label: the number of its class, or a score."""
-
-    tokens: tuple[Tokens, ...]
-    labels: tuple[float, ...]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def __getitem__(self, number: int) -> tuple[Tokens, float]:
-        return self.tokens[number], self.labels[number]
-
-    @property
-    def by_length(self) -> NDArray[np.int64]:
-        """The numbers of the texts, the shortest first."""
-        return np.argsort([len(tokens.ids) for tokens in self.tokens], kind="stable")
+Labeled = Sequence[tuple[Tokens, float]]  # tokenized texts, each with the number of its class, or a score
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,20 +95,19 @@ class FineTuned:
 def labeled(model: Model, items: Sequence[GlueItem], max_length: int) -> Labeled:
     """Texts as the model reads them. A causal model, whose tokenizer marks no pairs, gets two lines."""
     reading = task_reading(model, items, max_length)
-    rows = tuple(Tokens(row.ids, row.types) for row in encode(model, reading.texts, reading.cut))
-    return Labeled(rows, tuple(item.label for item in items))
+    rows = encode(model, reading.texts, reading.cut)
+    return [(Tokens(row.ids, row.types), item.label) for row, item in zip(rows, items, strict=True)]
 
 
 def task_reading(model: Model, items: Sequence[GlueItem], max_length: int) -> Pooled:
-    """What a classifier is asked about examples, cut as in training."""
-    texts = [_text(model, item) for item in items]
+    """What a classifier is given of examples, cut as in training."""
+    texts = [
+        Text(f"{item.first}\n{item.second}")
+        if item.second is not None and model.family.causal
+        else Text(item.first, item.second)
+        for item in items
+    ]
     return Pooled(texts, cut=min(max_length, model.max_tokens or max_length))
-
-
-def _text(model: Model, item: GlueItem) -> Text:
-    if item.second is not None and model.family.causal:
-        return Text(f"{item.first}\n{item.second}")
-    return Text(item.first, item.second)
 
 
 def finetune(
@@ -180,7 +135,9 @@ def finetune(
         with classifier.edited(*edits):  # after LoRA, whose layers the hooks of queries, keys and values need
             trained = _trained(classifier, edits, data, plan, seed, checkpoints)
         if plan.lora:
-            merge_lora(classifier.hf)
+            for name, layer in adapted(classifier.hf):
+                layer.merge()
+                classifier.hf.set_submodule(name, layer.get_base_layer())
     classifier.hf.to(model.device).eval().requires_grad_(False)
     return trained
 
@@ -193,11 +150,52 @@ def _trained(
     seed: int,
     checkpoints: Path | None,
 ) -> FineTuned:
-    """Train and evaluate."""
-    evaluations = _Evaluations(data)
-    with checkpoint_folder(checkpoints) as folder, steps("Training", _total(data, plan)) as advance:
-        trainer = _trainer(classifier, data, plan, seed, folder)
-        trainer.compute_metrics = evaluations
+    last: list[Doubles] = []  # answers on dev: the last ones
+    gold = np.asarray([label for _, label in data.dev], np.float64)
+    by_length = np.argsort([len(tokens.ids) for tokens, _ in data.dev], kind="stable")
+    kind = torch.long if data.labels else classifier.hf.dtype
+
+    def collate(examples: Sequence[tuple[Tokens, float]]) -> dict[str, Tensor]:
+        batch = inputs(classifier, [tokens for tokens, _ in examples])
+        labels = torch.tensor([label for _, label in examples], device=classifier.device)
+        return {**batch, "labels": labels.to(kind)}
+
+    def score(evaluated: EvalPrediction) -> dict[str, float]:
+        outputs: Any = evaluated.predictions  # [item, label]; other outputs may stand behind them
+        logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, np.float64)
+        several = logits.shape[-1] > 1
+        answers = logits.argmax(-1).astype(np.float64) if several else logits.reshape(len(logits))
+        last[:] = [answers[np.argsort(by_length)]]  # they were run by length
+        return {"score": data.score(gold, last[0])}
+
+    an_epoch = ceil(len(data.train) / plan.batch_size)  # steps
+    total = plan.epochs * an_epoch
+    # a batch is shared among all cards
+    gpus = torch.cuda.device_count() if classifier.device.type == "cuda" else 1
+    with checkpoint_folder(checkpoints) as folder, steps("Training", total) as advance:
+        trainer = _Trainer(
+            classifier.hf,
+            arguments(
+                classifier,
+                folder,
+                seed,
+                per_device_train_batch_size=ceil(plan.batch_size / gpus),
+                per_device_eval_batch_size=_EVALUATED_AT_ONCE,
+                num_train_epochs=plan.epochs,
+                learning_rate=plan.rate(is_large(classifier)),
+                warmup_steps=int(plan.warmup * total),
+                weight_decay=plan.weight_decay,
+                bf16=plan.bf16,
+                logging_steps=max(1, total // POINTS),
+                eval_strategy="steps",
+                eval_steps=an_epoch,  # so that a checkpoint at the end of an epoch knows the score
+            ),
+            data_collator=collate,
+            train_dataset=data.train,
+            eval_dataset=[data.dev[i] for i in by_length],  # texts of similar length together
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.compute_metrics = score
         trainer.add_callback(Progress(advance))
         if not plan.lora:  # it trains no weight that could decay
             trainer.add_callback(ClosedHeads(classifier, [*classifier.adapter, *edits]))
@@ -207,20 +205,20 @@ def _trained(
         slow_back = plan.bf16 and classifier.device.type == "cpu"  # torch's fused attention: 15 times slower
         with attention_by(classifier.hf, "eager" if slow_back else own), quick_kernels():
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
-        curve = _curve(trainer.state.log_history)
-        if evaluations.last is None:  # it was killed after its last step
+        curve = tuple(
+            CurvePoint(int(entry["step"]), float(entry["epoch"]), entry.get("loss"), entry.get("eval_score"))
+            for entry in trainer.state.log_history
+            if entry.get("loss") is not None or entry.get("eval_score") is not None
+        )
+        if not last:  # it was killed after its last step
             trainer.evaluate()
-    assert evaluations.last is not None
     losses = [point.loss for point in curve if point.loss is not None]
-    if not (np.isfinite(losses).all() and np.isfinite(evaluations.last).all()):
-        rate = plan.rate(classifier)
+    if not (np.isfinite(losses).all() and np.isfinite(last[0]).all()):
+        rate = plan.rate(is_large(classifier))
         raise CannotDo(
             f"{classifier.name}: the training diverges at a learning rate of {rate:g}. Give a lower one."
         )
-    return FineTuned(classifier, evaluations.last, curve)
-
-
-# ---- the trainer
+    return FineTuned(classifier, last[0], curve)
 
 
 class _Trainer(Trainer):
@@ -243,79 +241,83 @@ class _Trainer(Trainer):
         return SimilarLengths(lengths, self.args.train_batch_size, int(self.args.seed))
 
 
-def _trainer(classifier: Model, data: TaskData, plan: Hyperparameters, seed: int, folder: Path) -> Trainer:
-    cuda = classifier.device.type == "cuda"
-    gpus = torch.cuda.device_count() if cuda else 1  # a batch is shared among all of them
-    total, an_epoch = _total(data, plan), ceil(len(data.train) / plan.batch_size)
-    args = arguments(
-        classifier,
-        folder,
-        seed,
-        per_device_train_batch_size=ceil(plan.batch_size / gpus),
-        per_device_eval_batch_size=_EVALUATED_AT_ONCE,
-        num_train_epochs=plan.epochs,
-        learning_rate=plan.rate(classifier),
-        warmup_steps=int(plan.warmup * total),
-        weight_decay=plan.weight_decay,
-        bf16=plan.bf16,
-        logging_steps=max(1, total // POINTS),
-        eval_strategy="steps",
-        eval_steps=an_epoch,  # at the last step of an epoch, so that a checkpoint there knows the score
-    )
-    trainer = _Trainer(
-        classifier.hf,
-        args,
-        data_collator=_collator(classifier, data),
-        train_dataset=data.train,
-        eval_dataset=Subset(data.dev, data.dev.by_length.tolist()),  # texts of similar length together
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+# ---- closed heads
 
 
-def _total(data: TaskData, plan: Hyperparameters) -> int:
-    """Steps of a whole training."""
-    return plan.epochs * ceil(len(data.train) / plan.batch_size)
+@dataclass(frozen=True, eq=False)
+class HeadSlice:
+    """The part of one parameter that serves closed heads alone."""
+
+    parameter: nn.Parameter
+    index: Tensor  # along the dimension
+    dimension: int
+
+    def values(self) -> Tensor:
+        return self.parameter.detach().index_select(self.dimension, self.index).clone()
 
 
-def _collator(
-    classifier: Model, data: TaskData
-) -> Callable[[Sequence[tuple[Tokens, float]]], dict[str, Tensor]]:
-    kind = torch.long if data.labels else classifier.hf.dtype
+class ClosedHeads(TrainerCallback):
+    """Puts the parameters of heads that a gate closes back after every step, bit for bit as they were.
 
-    def collate(examples: Sequence[tuple[Tokens, float]]) -> dict[str, Tensor]:
-        batch = inputs(classifier, [tokens for tokens, _ in examples])
-        labels = torch.tensor([label for _, label in examples], device=classifier.device)
-        return {**batch, "labels": labels.to(kind)}
-
-    return collate
-
-
-class _Evaluations:
-    """What Trainer calls after each evaluation: it scores the answers on dev and keeps the last ones.
-
-    The texts were asked by length; their answers are kept in their own order.
+    Behind a gate of 0 their gradient is exactly 0, so that only weight decay would move them
+    (docs/method/sentences.md, GLUE).
     """
 
-    def __init__(self, data: TaskData) -> None:
-        self._data = data
-        self.last: Doubles | None = None
+    def __init__(self, model: Model, edits: Sequence[Edit]) -> None:
+        self._kept = [(each, each.values()) for each in head_slices(model, closed_heads(model, edits))]
 
-    def __call__(self, evaluated: EvalPrediction) -> dict[str, float]:
-        self.last = _answers(evaluated.predictions)[np.argsort(self._data.dev.by_length)]
-        return {"score": self._data.score(np.asarray(self._data.dev.labels, np.float64), self.last)}
-
-
-def _answers(outputs: Any) -> Doubles:
-    """Classes, or scores, from a classifier's outputs [item, label]; other outputs may stand behind them."""
-    logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs, np.float64)
-    return logits.argmax(-1).astype(np.float64) if logits.shape[-1] > 1 else logits.reshape(len(logits))
+    @torch.no_grad()
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        for part, values in self._kept:
+            part.parameter.index_copy_(part.dimension, part.index, values)
 
 
-def _curve(history: Sequence[Mapping[str, float]]) -> tuple[CurvePoint, ...]:
-    points = ((entry.get("loss"), entry.get("eval_score"), entry) for entry in history)
-    return tuple(
-        CurvePoint(int(entry["step"]), float(entry["epoch"]), loss, score)
-        for loss, score, entry in points
-        if loss is not None or score is not None
+def closed_heads(model: Anatomy, edits: Sequence[Edit]) -> list[Head]:
+    """Heads that an edit multiplies with 0; of a block that several layers share, those closed in all."""
+    closed: set[Head] = set()
+    for edit in edits:
+        if isinstance(edit, HeadGates):
+            closed |= {Head(edit.layer, head) for head, value in enumerate(edit.values) if value == 0}
+        elif isinstance(edit, AffineEdit) and edit.site.part == "heads":
+            only_scaled = edit.scale is not None and edit.read is None and edit.offset is None
+            scales = enumerate(edit.scale if only_scaled and edit.scale is not None else ())
+            closed |= {Head(edit.site.layer, head) for head, scale in scales if not scale.any()}
+    layers = {block: [i for i, own in enumerate(model.blocks) if own is block] for block in model.blocks}
+    return sorted(
+        head
+        for head in closed
+        if all(Head(layer, head.head) in closed for layer in layers[model.blocks[head.layer]])
     )
+
+
+def head_slices(model: Anatomy, heads: Collection[Head]) -> list[HeadSlice]:
+    """What of the model's parameters serves these heads and no other: rows of the query, key and value
+    projections and columns of W^O.
+
+    A key or value head that several query heads share is among it only if all of them are. Queries and keys
+    that are normalized over all heads at once serve every head, so they are not among it.
+    """
+    slices: list[HeadSlice] = []
+    for layer in sorted({head.layer for head in heads}):
+        numbers = {head.head for head in heads if head.layer == layer}
+        for number, part in enumerate(("query", "key", "value")):
+            if model.family.joint_norm and part != "value":
+                continue
+            module = cast(Any, model.qkv_module(layer, part))
+            dimension = 0 if isinstance(module, nn.Linear) else 1
+            # which outputs of a query, key, value or fused projection belong to these query heads alone
+            outputs = torch.zeros(module.weight.shape[dimension], device=module.weight.device)
+            by_part = split_qkv(model, outputs, number)
+            mine = by_part[number]  # [head, dim]
+            group = model.heads // mine.shape[0]
+            alone = [all(head * group + i in numbers for i in range(group)) for head in range(mine.shape[0])]
+            by_part[number] = mine + torch.tensor(alone, device=mine.device).to(mine)[:, None]
+            index = join_qkv(model, by_part, number).nonzero()[:, 0]
+            slices.append(HeadSlice(module.weight, index, dimension))
+            if getattr(module, "bias", None) is not None:
+                slices.append(HeadSlice(module.bias, index, 0))
+        output = cast(Any, model.output_projection(layer))
+        columns = torch.arange(model.heads * model.head_dim, device=output.weight.device)
+        index = torch.cat([columns.view(model.heads, -1)[number] for number in sorted(numbers)])
+        slices.append(HeadSlice(output.weight, index, 1 if isinstance(output, nn.Linear) else 0))
+    return [each for each in slices if len(each.index)]

@@ -1,4 +1,5 @@
-"""What can be read from a model: small frozen values. Each says which rows it asks, and at which tokens.
+"""What can be read from a model: small frozen values. Each says which rows are run, and which tokens
+are read.
 
 A reading is compiled into *asks*: (row, position) pairs. The engine answers every ask of a batch for every
 variant with one tensor; a collector puts the parts together in the caller's order.
@@ -7,19 +8,17 @@ variant with one tensor; a collector puts the parts together in the caller's ord
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar, get_args
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
 
 from levelhead.edits.sites import Site
 from levelhead.engine import collectors as collect
-from levelhead.engine import inner_collectors as inner
 from levelhead.engine.batches import RowPool
-from levelhead.engine.collectors import Collector, Doubles, Floats, TokenScores, TopK
-from levelhead.engine.inner_collectors import AttentionRow
+from levelhead.engine.collectors import AttentionRow, Collector, Doubles, Floats, TokenScores, TopK
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.models.encoding import Ints, Span, TokenRow, encode, mask_id
 from levelhead.models.encoding import Text as Text
@@ -27,6 +26,7 @@ from levelhead.models.encoding import find_word as find_word
 from levelhead.models.model import Model
 
 T = TypeVar("T")
+Positions = Sequence[int] | None  # of tokens in a row; None: every token of the text itself
 
 
 class Reading(ABC, Generic[T]):
@@ -35,6 +35,9 @@ class Reading(ABC, Generic[T]):
     @abstractmethod
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[T]:
         """Put the rows into the pool and tell a collector which of their tokens to read."""
+
+
+Ask = Callable[[Sequence[Reading[Any]]], list[Any]]  # readings to a model in some variants -> their answers
 
 
 # ---- pooled vectors and judgments
@@ -56,7 +59,7 @@ class Pooled(Reading[Floats]):
         if not self.vectors and model.classification_head is None:
             raise CannotDo(f"{model.name} has neither a next-sentence head nor a classifier.")
         kind = collect.PooledCollector if self.vectors else collect.ClassifiedCollector
-        collector = kind(len(self.texts), variants)
+        collector = kind(variants)
         for row in encode(model, self.texts, self.cut):
             last = len(row.ids) - 1
             collector.ask(pool.add(row), last if model.family.causal else 0)
@@ -79,11 +82,11 @@ class WordVectors(Reading[Floats]):
     spans: Sequence[Span]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
-        collector = collect.WordCollector(len(self.texts), variants)
+        collector = collect.WordCollector(variants, len(self.texts))
         for item, (row, tokens) in enumerate(words(model, self.texts, self.spans)):
             number = pool.add(_up_to(model, row, tokens))
             for position in tokens:
-                collector.token(item, number, int(position), len(tokens))
+                collector.ask(number, int(position), item, share=1.0 / len(tokens))
         return collector
 
 
@@ -102,12 +105,12 @@ class StaticVectors(Reading[Doubles]):
         counts = np.bincount(np.asarray(self.word, np.int64))
         if len(counts) == 0 or (counts == 0).any():
             raise BadProbe("Every word needs at least one text; number the words 0, 1, 2 ... without gaps.")
-        collector = collect.StaticCollector(len(counts), variants)
+        collector = collect.StaticCollector(variants, len(counts))
         for item, (row, tokens) in enumerate(words(model, self.texts, self.spans)):
             number = pool.add(_up_to(model, row, tokens))
             share = 1.0 / (len(tokens) * counts[self.word[item]])
             for position in tokens:
-                collector.token(self.word[item], number, int(position), share)
+                collector.ask(number, int(position), self.word[item], share=share)
         return collector
 
 
@@ -117,7 +120,8 @@ def words(
     """Each text's row and the positions of its word's tokens."""
     if len(texts) != len(spans):
         raise BadProbe(
-            f"{len(texts)} texts came with {len(spans)} spans; each text needs the span of its word."
+            f"spans must be as many as texts, {len(texts)} (got {len(spans)}): each text needs the span "
+            "of its word."
         )
     for text, span, row in zip(texts, spans, encode(model, texts), strict=True):
         start, end, sentence = *span, Text.of(text).first
@@ -131,7 +135,7 @@ def words(
 
 def _up_to(model: Model, row: TokenRow, tokens: Ints) -> TokenRow:
     """The part of a row that the vectors of some tokens depend on: later tokens may not be seen."""
-    return row.until(int(tokens[-1]) + 1) if model.looks_back_only else row
+    return row.until(int(tokens[-1]) + 1) if model.attends_back_only else row
 
 
 Pooling = Literal["mean", "mean-special", "cls", "last"]
@@ -150,14 +154,15 @@ class SentenceVectors(Reading[Floats]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         if self.pooling not in get_args(Pooling):
-            raise BadOption(f"Pooling {self.pooling!r} came; allowed are {', '.join(get_args(Pooling))}.")
-        collector = collect.WordCollector(len(self.texts), variants)
+            allowed = ", ".join(get_args(Pooling))
+            raise BadOption(f"pooling must be one of {allowed} (got {self.pooling!r})")
+        collector = collect.WordCollector(variants, len(self.texts))
         for item, row in enumerate(encode(model, self.texts)):
             own = np.flatnonzero(row.part != -1)
             every = np.arange(len(row.part))
             chosen = {"mean": own, "mean-special": every, "cls": every[:1], "last": own[-1:]}[self.pooling]
             for position in chosen:
-                collector.token(item, pool.add(row), int(position), len(chosen))
+                collector.ask(pool.add(row), int(position), item, share=1.0 / len(chosen))
         return collector
 
 
@@ -174,11 +179,10 @@ class Predictions(Reading[TopK]):
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
         vocabulary = int(model.config.vocab_size)
         if not 1 <= self.k <= vocabulary:
-            raise BadOption(
-                f"k = {self.k} asked of a vocabulary of {vocabulary} tokens; use 1 to {vocabulary}."
-            )
-        collector = collect.TopKCollector((variants, len(self.texts), self.k))
-        _ask_blanks(model, self.texts, pool, collector)
+            raise BadOption(f"k must be 1 to {vocabulary}, the size of the vocabulary (got {self.k}).")
+        collector = collect.TopKCollector(variants, k=self.k)
+        for row, position in blanks(model, self.texts):
+            collector.ask(pool.add(row), position)
         return collector
 
 
@@ -191,24 +195,22 @@ class TokenLogProbs(Reading[Floats]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
         tokens = torch.from_numpy(np.asarray(self.tokens, np.int64))  # of a range, much faster than a list
-        collector = collect.TokenCollector(len(self.texts), variants, tokens)
-        _ask_blanks(model, self.texts, pool, collector)
+        collector = collect.TokenCollector(variants, vocabulary=tokens)
+        for row, position in blanks(model, self.texts):
+            collector.ask(pool.add(row), position)
         return collector
 
 
-def _ask_blanks(model: Model, texts: Sequence[Text | str], pool: RowPool, collector: Collector[T]) -> None:
-    for row, position in blanks(model, texts):
-        collector.ask(pool.add(row), position)
-
-
 def blanks(model: Model, texts: Sequence[Text | str]) -> list[tuple[TokenRow, int]]:
-    """Each text's row and where to look: at its own mask token, or at the end of a causal model's text."""
+    """Each text's row and the place of its blank: its own mask token, or the end of a causal model's text."""
     if "causal" in model.abilities:
-        ends = [_without_closing(model, row) for row in encode(model, texts)]
+        # a text to be continued must not end with an end-of-text token that the tokenizer has added
+        own = ((row, np.flatnonzero(row.part[1:] != -1)) for row in encode(model, texts))
+        ends = [row.until(int(there[-1]) + 2 if len(there) else 1) for row, there in own]
         return [(row, len(row.ids) - 1) for row in ends]
     model.require("mlm", "fill-in-the-blank")
     mask = mask_id(model)
-    looks = []
+    found = []
     given = [Text.of(text) for text in texts]
     unmasked = [Text(text.first, text.second) for text in given]
     for text, plain, row in zip(given, encode(model, unmasked), encode(model, given), strict=True):
@@ -218,16 +220,8 @@ def blanks(model: Model, texts: Sequence[Text | str]) -> list[tuple[TokenRow, in
                 f"Expected one {model.tokenizer.mask_token} in {text.first!r}, found {len(places)}. "
                 "Write exactly one."
             )
-        looks.append((row, int(places[0])))
-    return looks
-
-
-def _without_closing(model: Model, row: TokenRow) -> TokenRow:
-    """A text to be continued must not end with an end-of-text token that the tokenizer has added."""
-    keep = len(row.ids)
-    while keep > 1 and row.part[keep - 1] == -1:
-        keep -= 1
-    return row.until(keep)
+        found.append((row, int(places[0])))
+    return found
 
 
 @dataclass(frozen=True)
@@ -244,10 +238,89 @@ class TokenLikelihoods(Reading[TokenScores]):
         for row in encode(model, self.texts):
             real = np.flatnonzero(row.part != -1).astype(np.int32)
             scored = real[real > 0] if causal else real
-            collector.text(row, scored)
-            for ask in likelihood_asks(model, pool, row, scored):
-                collector.want(*ask)
+            collector.texts.append((row, scored))
+            for number, position, token in likelihood_asks(model, pool, row, scored):
+                collector.ask(number, position, token=token)
         return collector
+
+
+@dataclass(frozen=True)
+class TextLogProbs(Reading[Floats]):
+    """Log-probabilities of given tokens where each scored token of causal texts stands, text after text.
+
+    [variant, position, token]; the positions are those of TokenLikelihoods.
+    """
+
+    texts: Sequence[Text | str]
+    tokens: Sequence[int]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        model.require("causal", "log-probabilities along a text")
+        tokens = torch.from_numpy(np.asarray(self.tokens, np.int64))
+        collector = collect.TokenCollector(variants, vocabulary=tokens)
+        for row in encode(model, self.texts):
+            for number, position, _ in likelihood_asks(model, pool, row, scored_positions(model, row, None)):
+                collector.ask(number, position)
+        return collector
+
+
+@dataclass(frozen=True)
+class TextPredictions(Reading[TopK]):
+    """The k most probable tokens where each scored token of causal texts stands, text after text.
+
+    Positions are those of TokenLikelihoods. Where a symmetrized model mixes a word as a whole, it has no next
+    token inside the word: there ids are -1 and log-probabilities NaN.
+    """
+
+    texts: Sequence[Text | str]
+    k: int
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
+        model.require("causal", "predictions along a text")
+        collector = collect.TopKCollector(variants, k=self.k)
+        for row in encode(model, self.texts):
+            for number, position, _ in likelihood_asks(model, pool, row, scored_positions(model, row, None)):
+                collector.ask(number, position)
+        return collector
+
+
+@dataclass(frozen=True)
+class RowLikelihoods(Reading[TokenScores]):
+    """log p of every token behind the first in rows of tokens that a causal model is given as they are."""
+
+    rows: Sequence[Ints]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TokenScores]:
+        model.require("causal", "likelihoods of tokens")
+        collector = collect.LikelihoodCollector(variants)
+        for row in map(row_of, self.rows):
+            scored = np.arange(1, len(row.ids), dtype=np.int32)
+            collector.texts.append((row, scored))
+            for number, position, token in likelihood_asks(model, pool, row, scored):
+                collector.ask(number, position, token=token)
+        return collector
+
+
+@dataclass(frozen=True)
+class RowPredictions(Reading[TopK]):
+    """The k most probable tokens at every place behind the first in rows of tokens, row after row."""
+
+    rows: Sequence[Ints]
+    k: int
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[TopK]:
+        model.require("causal", "predictions along rows of tokens")
+        collector = collect.TopKCollector(variants, k=self.k)
+        for row in map(row_of, self.rows):
+            scored = np.arange(1, len(row.ids), dtype=np.int32)
+            for number, position, _ in likelihood_asks(model, pool, row, scored):
+                collector.ask(number, position)
+        return collector
+
+
+def row_of(ids: Ints) -> TokenRow:
+    """Tokens as a row of which all are the text's own."""
+    return TokenRow(ids, None, np.zeros((len(ids), 2), np.int32), np.zeros(len(ids), np.int32))
 
 
 def likelihood_asks(
@@ -262,7 +335,74 @@ def likelihood_asks(
     for position in scored:
         ids = row.ids.copy()
         ids[position] = mask
-        yield pool.add(row.with_ids(ids)), int(position), int(row.ids[position])
+        yield pool.add(replace(row, ids=ids)), int(position), int(row.ids[position])
+
+
+@dataclass(frozen=True)
+class SpanLikelihoods(Reading[Doubles]):
+    """Sum of log p over chosen tokens of each text, [variant, text], differentiable in the gates of heads.
+
+        masked models    each chosen token masked alone, given all others
+        causal models    given the tokens before it
+
+    scored: for each text the positions of its tokens as `encode` gives them; None: every token of the text.
+    instead: for a text the tokens that are scored at those positions in place of its own.
+    items: the item that each text belongs to; standard errors of gradients come from the spread of items,
+    which are the texts where none are given. The first token of a causal text that has nothing before it is
+    never scored.
+    """
+
+    texts: Sequence[Text | str]
+    scored: Sequence[Positions] | None = None
+    items: Sequence[int] | None = None
+    instead: Sequence[Sequence[int] | None] | None = None
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> collect.SpanCollector:
+        if "causal" not in model.abilities:
+            model.require("mlm", "token likelihoods")
+        for name, given in (("scored", self.scored), ("items", self.items), ("instead", self.instead)):
+            if given is not None and len(given) != len(self.texts):
+                raise BadProbe(f"{name} must be as many as texts, {len(self.texts)} (got {len(given)}).")
+        collector = collect.SpanCollector(variants, len(self.texts))
+        collector.groups = None if self.items is None else np.asarray(self.items, np.int64)
+        scored = self.scored or [None] * len(self.texts)
+        for number, (row, positions) in enumerate(zip(encode(model, self.texts), scored, strict=True)):
+            asks = list(likelihood_asks(model, pool, row, scored_positions(model, row, positions)))
+            tokens = None if self.instead is None else self.instead[number]
+            for place, (pooled, position, own) in enumerate(asks):
+                collector.ask(pooled, position, number, token=own if tokens is None else tokens[place])
+        return collector
+
+
+@dataclass(frozen=True)
+class PositionMasses(Reading[Floats]):
+    """Probability of groups of tokens where chosen tokens of texts stand: [variant, position, group].
+
+    positions: for each text those of its tokens, which follow each other in the answer, text by text. Causal
+    models: given the tokens before.
+    """
+
+    texts: Sequence[Text | str]
+    positions: Sequence[Sequence[int]]
+    groups: Sequence[Sequence[int]]
+
+    def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
+        model.require("causal", "probabilities of words along a text")
+        collector = collect.MassCollector(variants, self.groups)
+        for row, positions in zip(encode(model, self.texts), self.positions, strict=True):
+            for number, position, _ in likelihood_asks(
+                model, pool, row, scored_positions(model, row, positions)
+            ):
+                collector.ask(number, position)
+        return collector
+
+
+def scored_positions(model: Model, row: TokenRow, positions: Positions) -> Ints:
+    """The tokens of a row that are scored, of those that are given."""
+    scored = np.flatnonzero(row.part != -1) if positions is None else np.asarray(positions, np.int64)
+    if len(scored) and not 0 <= scored.min() <= scored.max() < len(row.ids):
+        raise BadProbe(f"Tokens {list(scored)[:8]} are to be scored in a row of {len(row.ids)}.")
+    return scored[scored > 0].astype(np.int32) if "causal" in model.abilities else scored.astype(np.int32)
 
 
 # ---- inside the model
@@ -281,15 +421,14 @@ class States(Reading[list[list[Floats]]]):
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[Floats]]]:
         model.check_site(self.site)
-        collector = (
-            inner.PooledStateCollector(variants)
-            if self.site.part == "pooled"
-            else inner.StateCollector(variants)
-        )
+        kind = collect.PooledStateCollector if self.site.part == "pooled" else collect.StateCollector
+        collector = kind(variants, len(self.texts))
         collector.site = self.site
         for number, row in enumerate(encode(model, self.texts)):
             every = range(1) if self.site.part in ("cls", "pooled") else range(len(row.ids))
-            collector.text(pool.add(row), every if self.tokens is None else self.tokens[number])
+            pooled = pool.add(row)
+            for position in every if self.tokens is None else self.tokens[number]:
+                collector.ask(pooled, position, number)
         return collector
 
 
@@ -302,19 +441,19 @@ class Attention(Reading[list[list[AttentionRow]]]):
     attributes: Sequence[Span]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[list[list[AttentionRow]]]:
-        collector = inner.AttentionCollector(variants)
+        collector = collect.AttentionCollector(variants)
         targets = words(model, self.texts, self.targets)
         attributes = words(model, self.texts, self.attributes)
         for (row, target), (_, attribute), text in zip(targets, attributes, self.texts, strict=True):
-            written = tuple(_written(Text.of(text), row, i) for i in range(len(row.ids)))
+            sentences = Text.of(text).first, Text.of(text).second or ""
+            written = tuple(
+                "" if part == -1 else sentences[0 if part == 0 else 1][start:end].strip()
+                for part, (start, end) in zip(row.part, row.offsets, strict=True)
+            )
             counted = np.asarray([any(c.isalnum() for c in word) for word in written]) & (row.part != -1)
-            collector.text(pool.add(row), target, attribute, counted, written)
+            empty = np.empty(0, np.float32)
+            collector.texts.append(AttentionRow(empty, target, attribute, counted, written))
+            number = pool.add(row)
+            for position in target:
+                collector.ask(number, int(position), len(collector.texts) - 1)
         return collector
-
-
-def _written(text: Text, row: TokenRow, position: int) -> str:
-    if row.part[position] == -1:
-        return ""
-    sentence = text.first if row.part[position] == 0 else str(text.second)
-    start, end = row.offsets[position]
-    return sentence[start:end].strip()

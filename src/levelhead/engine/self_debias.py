@@ -1,4 +1,4 @@
-"""A model that is asked with and without a prefix which asks for a bias (edits/self_debias.py).
+"""A model that is run with and without a prefix which asks for a bias (edits/output.py).
 
 Probabilities of words change: tokens at a blank, the likeliest tokens, likelihoods. What a model says without
 its vocabulary head (vectors, attention, a next-sentence head, a classifier) is what it was.
@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from levelhead.edits.self_debias import SelfDebiased
+from levelhead.edits.output import SelfDebiased
 from levelhead.engine.batches import RowPool
-from levelhead.engine.collectors import Collector, Floats, TokenCollector, TokenScores, TopK
-from levelhead.engine.name_beliefs import Ask
+from levelhead.engine.collectors import Collector, Doubles, Floats, TokenCollector, TokenScores, TopK
 from levelhead.engine.readings import (
+    Ask,
     Attention,
     Pooled,
     Predictions,
@@ -33,19 +32,17 @@ from levelhead.engine.readings import (
     blanks,
 )
 from levelhead.errors import CannotDo
-from levelhead.models.encoding import Text, TokenRow, encode, mask_id
+from levelhead.models.encoding import Text, TokenRow, encode, mask_id, word_shape
+from levelhead.models.memoize import once_a_model
 from levelhead.models.model import Model
-from levelhead.models.once import once_a_model
-from levelhead.models.vocabulary import word_shape
 
-Doubles = NDArray[np.float64]
 Place = tuple[TokenRow, int]  # a row, and the token at which its vocabulary is read
 _FLOATS = 1 << 22  # vocabulary log-probabilities held at once
 _UNCHANGED = (Pooled, WordVectors, StaticVectors, SentenceVectors, States, Attention)
 
 
 def self_debiased(model: Model, edit: SelfDebiased, ask: Ask, readings: Sequence[Reading[Any]]) -> list[Any]:
-    """The answers of the debiased model to each reading; `ask` asks the model itself."""
+    """The answers of the debiased model to each reading; `ask` runs the model itself."""
     if edit.decay == 0:
         return ask(readings)
     plain = [reading for reading in readings if isinstance(reading, _UNCHANGED)]
@@ -72,8 +69,7 @@ class _Vocabulary(Reading[Floats]):
     places: Sequence[Place]
 
     def prepare(self, model: Model, pool: RowPool, variants: int) -> Collector[Floats]:
-        every = torch.arange(int(model.config.vocab_size))
-        collector = TokenCollector(len(self.places), variants, every)
+        collector = TokenCollector(variants, vocabulary=torch.arange(int(model.config.vocab_size)))
         for row, position in self.places:
             collector.ask(pool.add(row), position)
         return collector
@@ -86,30 +82,26 @@ class _Debias:
     ask: Ask
 
     def answer(self, reading: Reading[Any]) -> Any:
-        """What the debiased model answers."""
         if not getattr(reading, "texts", ()):
             return self.ask([reading])[0]
-        if isinstance(reading, TokenLogProbs):
-            tokens = list(reading.tokens)
-            return self._at_blanks(reading.texts, lambda logs, _: logs[..., tokens]).astype(np.float32)
-        if isinstance(reading, Predictions):
-            return self._likeliest(reading)
         if isinstance(reading, TokenLikelihoods):
             return self._likelihoods(reading)
-        raise CannotDo(
-            f"{type(reading).__name__} asks for probabilities in a way that Self-Debias has no prefix. Ask "
-            "for token log-probabilities, predictions or likelihoods."
-        )
+        if not isinstance(reading, TokenLogProbs | Predictions):
+            raise CannotDo(
+                f"{type(reading).__name__} asks for probabilities in a way that Self-Debias has no prefix. "
+                "Ask for token log-probabilities, predictions or likelihoods."
+            )
+        places = [blanks(self.model, each) for each in (reading.texts, *self._prefixed(reading.texts))]
+        if isinstance(reading, TokenLogProbs):
+            tokens = list(reading.tokens)
+            return self._kept(places, lambda logs, _: logs[..., tokens]).astype(np.float32)
+        k = reading.k
 
-    def _at_blanks(self, texts: Sequence[Text | str], keep: Callable[[Doubles, slice], Doubles]) -> Doubles:
-        return self._asked([blanks(self.model, each) for each in (texts, *self._prefixed(texts))], keep)
-
-    def _likeliest(self, reading: Predictions) -> TopK:
-        def keep(logs: Doubles, _: slice) -> Doubles:
-            ids = np.argsort(-logs, axis=-1, kind="stable")[..., : reading.k]
+        def likeliest(logs: Doubles, _: slice) -> Doubles:
+            ids = np.argsort(-logs, axis=-1, kind="stable")[..., :k]
             return np.stack([ids.astype(np.float64), np.take_along_axis(logs, ids, axis=-1)], axis=-1)
 
-        both = self._at_blanks(reading.texts, keep)
+        both = self._kept(places, likeliest)
         return TopK(both[..., 0].astype(np.int64), both[..., 1].astype(np.float32))
 
     def _likelihoods(self, reading: TokenLikelihoods) -> TokenScores:
@@ -117,32 +109,41 @@ class _Debias:
         positions = [list(map(int, each)) for each in own.positions]
         if not any(positions):
             return own
-        places = [self._scored(list(own.rows), positions)]
-        for number, texts in enumerate(self._prefixed(reading.texts)):
+        causal = "causal" in self.model.abilities
+        mask = 0 if causal else mask_id(self.model)
+
+        def scored(rows: Sequence[TokenRow], positions: Sequence[Sequence[int]]) -> list[Place]:
+            """Where the token at each position is predicted: at itself, masked, or at the one before it."""
+            places = []
+            for row, wanted in zip(rows, positions, strict=True):
+                for i in wanted:
+                    ids = row.ids.copy()
+                    ids[i] = ids[i] if causal else mask
+                    places.append((replace(row, ids=ids), i - int(causal)))
+            return places
+
+        places = [scored(own.rows, positions)]
+        for prefix, texts in zip(self.edit.prefixes, self._prefixed(reading.texts), strict=True):
             rows = list(encode(self.model, texts))
-            shift = len(self.edit.prefixes[number] + gap(self.model))
-            behind = [
-                _behind(mine, theirs, wanted, shift)
-                for mine, theirs, wanted in zip(own.rows, rows, positions, strict=True)
-            ]
-            places.append(self._scored(rows, behind))
+            shift = len(prefix + gap(self.model))
+            behind = []  # of each text the positions of the same tokens behind the prefix, by where they end
+            for mine, theirs, wanted in zip(own.rows, rows, positions, strict=True):
+                place, keys = {key: i for i, key in enumerate(_ends(theirs, 0))}, _ends(mine, shift)
+                if any(keys[i] not in place for i in wanted):
+                    raise CannotDo(
+                        "A text is split into other tokens behind the prefix of Self-Debias, so that its "
+                        "words cannot be compared. Give a prefix that ends with a sign of punctuation."
+                    )
+                behind.append([place[keys[i]] for i in wanted])
+            places.append(scored(rows, behind))
         tokens = np.array([int(row.ids[i]) for row, of in zip(own.rows, positions, strict=True) for i in of])
-
-        def keep(logs: Doubles, some: slice) -> Doubles:
-            return np.take_along_axis(logs, tokens[some][None, :, None], axis=-1)[..., 0]
-
-        values = self._asked(places, keep).astype(np.float32)
+        values = self._kept(
+            places, lambda logs, some: np.take_along_axis(logs, tokens[some][None, :, None], axis=-1)[..., 0]
+        ).astype(np.float32)
         ends = np.cumsum([len(each) for each in positions])[:-1]
         return replace(own, values=[list(np.split(each, ends)) for each in values])
 
-    def _scored(self, rows: Sequence[TokenRow], positions: Sequence[Sequence[int]]) -> list[Place]:
-        """Where the token at each position is predicted: at itself, masked, or at the one before it."""
-        if "causal" in self.model.abilities:
-            return [(row, i - 1) for row, of in zip(rows, positions, strict=True) for i in of]
-        mask = mask_id(self.model)
-        return [(_masked(row, i, mask), i) for row, of in zip(rows, positions, strict=True) for i in of]
-
-    def _asked(self, places: Sequence[Sequence[Place]], keep: Callable[[Doubles, slice], Doubles]) -> Doubles:
+    def _kept(self, places: Sequence[Sequence[Place]], keep: Callable[[Doubles, slice], Doubles]) -> Doubles:
         """What is kept of the debiased vocabulary at each place: [variant, place, ...]. places: those of the
         texts as they are, then those behind each prefix."""
         size = max(1, _FLOATS // int(self.model.config.vocab_size))
@@ -161,11 +162,19 @@ class _Debias:
         given = [Text.of(text) for text in texts]
         if any(text.whole for text in given):
             raise CannotDo(
-                "Self-Debias has no prefix for a chat, which brings its own turns. Ask plain texts."
+                "Self-Debias has no prefix for a chat, which brings messages of its own. Give plain texts."
             )
+        prefixes = [f"{prefix}{gap(self.model)}" for prefix in self.edit.prefixes]
         return [
-            [_behind_prefix(text, f"{prefix}{gap(self.model)}") for text in given]
-            for prefix in self.edit.prefixes
+            [
+                replace(
+                    text,
+                    first=prefix + text.first,
+                    masked=tuple((start + len(prefix), end + len(prefix)) for start, end in text.masked),
+                )
+                for text in given
+            ]
+            for prefix in prefixes
         ]
 
 
@@ -175,30 +184,6 @@ def gap(model: Model) -> str:
     a space, or a new line where a word behind a space is written otherwise than the first one of a text."""
     alike = word_shape(model).before == word_shape(model, after_space=False).before
     return " " if alike else "\n"
-
-
-def _behind_prefix(text: Text, prefix: str) -> Text:
-    masked = tuple((start + len(prefix), end + len(prefix)) for start, end in text.masked)
-    return replace(text, first=prefix + text.first, masked=masked)
-
-
-def _masked(row: TokenRow, position: int, mask: int) -> TokenRow:
-    ids = row.ids.copy()
-    ids[position] = mask
-    return row.with_ids(ids)
-
-
-def _behind(own: TokenRow, prefixed: TokenRow, wanted: Sequence[int], shift: int) -> list[int]:
-    """The positions of the same tokens behind a prefix, by where they end."""
-    place = {key: i for i, key in enumerate(_ends(prefixed, 0))}
-    keys = _ends(own, shift)
-    try:
-        return [place[keys[i]] for i in wanted]
-    except KeyError:
-        raise CannotDo(
-            "A text is split into other tokens behind the prefix of Self-Debias, so that its words cannot be "
-            "compared. Give a prefix that ends with a sign of punctuation."
-        ) from None
 
 
 def _ends(row: TokenRow, shift: int) -> list[tuple[int, int, int]]:

@@ -9,18 +9,23 @@ code for any architecture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from levelhead.edits.gates import HeadGates, NeuronGates
+from levelhead.edits.sites import Edit, Site
 from levelhead.errors import CannotDo
+from levelhead.models.hooks import on_heads, on_input
+from levelhead.models.memoize import once_a_model
 from levelhead.models.model import Model
-from levelhead.models.once import once_a_model
-from levelhead.work import worked
+from levelhead.progress import worked
 
 Answer = Callable[[Tensor, tuple[Any, ...], dict[str, object]], Tensor]
 
@@ -33,12 +38,11 @@ class Plan:
     calls: list[tuple[tuple[Any, ...], dict[str, object]]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, eq=False)
 class Trunk:
     """Runs single blocks of a model, and what comes before and after them."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self._extra = {"use_cache": False} if model.family.causal else {}
+    model: Model
 
     def plan(self, inputs: dict[str, Tensor]) -> Plan:
         """Embeddings and the arguments of every block, without running one."""
@@ -51,7 +55,7 @@ class Trunk:
             return hidden
 
         with _stand_ins(self.model, record):
-            self.model.base(**inputs, **self._extra)
+            self.model.base(**inputs, **({"use_cache": False} if self.model.family.causal else {}))
         if plan is None or len(plan.calls) != self.model.layers:
             raise CannotDo(
                 f"{self.model.name} does not run its {self.model.layers} blocks one after another."
@@ -115,7 +119,7 @@ class Trunk:
             calls += 1
             return vectors[:, None] if calls == self.model.layers else hidden
 
-        # with a cache, though it stays empty, transformers does not look for packed texts, and for the card
+        # with a cache, though it stays empty, transformers does not search for packed texts, and for the card
         extra = {"use_cache": True} if self.model.family.causal else {}
         token = 1 if self.model.hf.config.get_text_config().pad_token_id == 0 else 0
         ids = torch.full((len(vectors), 1), token, dtype=torch.long, device=vectors.device)
@@ -158,6 +162,9 @@ def first_token_linear(model: Model) -> nn.Module | None:
     first = last[-1][:, 0]
     fed = [m for m, x in seen if x.shape == first.shape and torch.equal(x, first)]
     return fed[0] if len(fed) == 1 else None
+
+
+# ---- stand-ins
 
 
 class _StandIn(nn.Module):
@@ -216,3 +223,65 @@ def only_rows(model: Model, layer: int, flat: Tensor, shape: tuple[int, int]) ->
             stack.callback(block.get_submodule(first).register_forward_pre_hook(gather).remove)
             stack.callback(block.get_submodule(last or first).register_forward_hook(scatter).remove)
         yield
+
+
+# ---- gates
+
+
+@dataclass(frozen=True)
+class Component:
+    """What has a gate: a head or a neuron. A value, which a job takes along to another process."""
+
+    shared: bool  # whether all texts of a batch have the same gates
+
+    def count(self, model: Model) -> int:
+        """How many of them a layer has; a model that has none is refused."""
+        if not self.shared:
+            return model.heads
+        model.check_site(Site(0, "neurons"))
+        return model.neurons
+
+    def edit(self, layer: int, values: Sequence[float]) -> Edit:
+        """The edit that sets the gates of a layer."""
+        if not self.shared:
+            return HeadGates(layer, tuple(values))
+        return NeuronGates(layer, len(values), tuple(range(len(values))), tuple(values))
+
+
+# each text has gates of its own for its heads, so that what it contributes is seen at no cost; gates of its
+# own for its neurons would be as large as the activations
+HEADS, NEURONS = Component(shared=False), Component(shared=True)
+
+
+def gated_blocks(
+    trunk: Trunk, plan: Plan, component: Component, gates: Sequence[Tensor], flat: Tensor, *, recompute: bool
+) -> Tensor:
+    """What leaves the last block, at the tokens `flat` of batch x token only: [batch, token, hidden].
+
+    gates: of each layer, [text, head] or [neuron]. recompute: keep what enters each block and nothing else;
+    the way back then runs every block once more. The gradient is the same, the memory that of a block.
+    """
+    model = trunk.model
+
+    def gated_block(layer: int, hidden: Tensor, gate: Tensor) -> Tensor:
+        with ExitStack() as stack:
+            if component.shared:
+                hook = on_input(lambda h: h * gate.to(h))
+                handle = model.down_projection(layer).register_forward_pre_hook(hook)
+            else:
+                hook = on_heads(model, lambda h: h * gate[:, None, :, None].to(h))
+                handle = model.output_projection(layer).register_forward_pre_hook(hook)
+            stack.callback(handle.remove)
+            if layer == model.layers - 1:
+                stack.enter_context(only_rows(model, layer, flat, (hidden.shape[0], hidden.shape[1])))
+            return trunk.block(plan, layer, hidden)
+
+    hidden = plan.hidden
+    for layer, gate in enumerate(gates):
+        block = partial(gated_block, layer)
+        if recompute:
+            again = checkpoint(block, hidden, gate, use_reentrant=False, preserve_rng_state=False)
+            hidden = cast(Tensor, again)
+        else:
+            hidden = block(hidden, gate)
+    return hidden

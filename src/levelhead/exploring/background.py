@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from levelhead.errors import LevelheadError
-from levelhead.results.codec import Record
+from levelhead.runs.records import Record
 
 Advance = Callable[[int, int], None]  # portions done, of so many
 Work = Callable[[Advance], object]
@@ -28,7 +28,7 @@ class Canceled(Exception):
 
 @dataclass(frozen=True)
 class Progress(Record):
-    """How far a job has come. key: what it was asked for."""
+    """How far a job has come. key: what it computes."""
 
     key: str
     label: str
@@ -38,15 +38,12 @@ class Progress(Record):
     line: str  # why it has no result
 
 
+@dataclass(eq=False)
 class _Job:
-    def __init__(self, key: str, label: str, work: Work) -> None:
-        self.key, self.label, self.work = key, label, work
-        self.done, self.total, self.line = 0, 1, ""
-        self.canceled, self.finished = threading.Event(), False
-        self.result: object = None
-
-    def progress(self) -> Progress:
-        return Progress(self.key, self.label, self.done, self.total, self.finished, self.line)
+    progress: Progress
+    work: Work
+    result: object = None
+    canceled: threading.Event = field(default_factory=threading.Event)
 
 
 class Background:
@@ -74,24 +71,45 @@ class Background:
                 if not self._asking:
                     self._quiet.set()
 
+    def give_way(self) -> None:
+        """Wait while somebody asks a question."""
+        self._quiet.wait(_PATIENCE)
+
     def start(self, kind: str, key: str, label: str, work: Work) -> None:
         """Begin a job; one that runs for the same key goes on."""
         with self._lock:
             before = self._jobs.get(kind)
-            if before is not None and before.key == key and not before.line:
+            if before is not None and before.progress.key == key and not before.progress.line:
                 return
             if before is not None:
                 before.canceled.set()
             self._jobs.pop(kind, None)
-            self._jobs[kind] = job = _Job(key, label, work)
+            self._jobs[kind] = job = _Job(Progress(key, label, 0, 1, False, ""), work)
             for oldest in list(self._jobs)[:-_JOBS]:
                 self._jobs.pop(oldest).canceled.set()
         self._worker.submit(self._run, job)
 
+    def _run(self, job: _Job) -> None:
+        def advance(done: int, total: int) -> None:
+            job.progress = replace(job.progress, done=done, total=total)
+            if job.canceled.is_set():
+                raise Canceled
+            self.give_way()
+
+        line = ""
+        try:
+            advance(0, 1)
+            job.result = job.work(advance)
+        except Canceled:
+            line = "canceled"
+        except LevelheadError as error:
+            line = str(error)
+        finally:
+            job.progress = replace(job.progress, finished=True, line=line)
+
     def progress(self, kind: str) -> Progress | None:
-        """How far the latest job of a kind has come."""
         job = self._jobs.get(kind)
-        return None if job is None else job.progress()
+        return None if job is None else job.progress
 
     def result(self, kind: str) -> Any:
         """What the latest job of a kind gave; None before its end."""
@@ -99,25 +117,7 @@ class Background:
         return None if job is None else job.result
 
     def close(self) -> None:
-        """End all jobs after their present portion."""
         with self._lock:
             for job in self._jobs.values():
                 job.canceled.set()
         self._worker.shutdown(wait=False, cancel_futures=True)
-
-    def _run(self, job: _Job) -> None:
-        def advance(done: int, total: int) -> None:
-            job.done, job.total = done, total
-            if job.canceled.is_set():
-                raise Canceled
-            self._quiet.wait(_PATIENCE)
-
-        try:
-            advance(0, 1)
-            job.result = job.work(advance)
-        except Canceled:
-            job.line = "canceled"
-        except LevelheadError as error:
-            job.line = str(error)
-        finally:
-            job.finished = True

@@ -2,39 +2,158 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, TypeVar
 
-from levelhead.edits.sites import Variant
+import numpy as np
+
+from levelhead.edits.gates import HeadGates, NeuronGates
+from levelhead.edits.sites import Neuron, Variant, inside
+from levelhead.engine.gradients import gate_gradients, neuron_gradients
+from levelhead.engine.readings import Attention as AttentionReading
+from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe
-from levelhead.exploring.answers import Band, References, Side, ask, bands, references
-from levelhead.exploring.background import Advance, Background
-from levelhead.exploring.benchmarks import benchmarks
-from levelhead.exploring.fits import FITTING, Fits
-from levelhead.exploring.measured import Compared, Comparison, Scores, compared, scored_heads
-from levelhead.exploring.presets import Preset, changes_nothing, presets, recipe_of, shown
-from levelhead.exploring.records import Answer, Bands, Beside, Facts, Jobs, Saved
-from levelhead.exploring.sentences import BLANK, Pair, Stated, askable_pairs, question, stated, twin_of
+from levelhead.exploring import answers, benchmarks, changes
+from levelhead.exploring.answers import (
+    Attention,
+    Band,
+    Continuations,
+    NeuronScore,
+    NeuronsWhy,
+    References,
+    Side,
+    TextAnswer,
+    Why,
+    Writes,
+    pieces,
+    sampled,
+    written,
+)
+from levelhead.exploring.background import Background, Progress
+from levelhead.exploring.benchmarks import BenchmarkShown, Compared, Comparison, Scores
+from levelhead.exploring.changes import Fits, Preset, PresetShown, Taken, changes_nothing, presets
+from levelhead.exploring.sentences import (
+    BLANK,
+    Counterfactual,
+    Pair,
+    Question,
+    Stated,
+    askable_pairs,
+    counterfactual_of,
+    group_words,
+    question,
+    stated,
+)
 from levelhead.exploring.state import PageState
-from levelhead.exploring.taken import taken
-from levelhead.exploring.why import Changed, Look, NeuronsWhy, Why, look, neurons_why, why
 from levelhead.mitigation.mitigate import composed
 from levelhead.mitigation.recipe import Recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.words import WordTest, shipped_words
-from levelhead.results.folder import text_hash
-from levelhead.results.runs import AnyRun, AuditRun, HeadsRun
-from levelhead.studies.localizing.neuron_gradient import why_no_neurons
+from levelhead.runs.folder import text_hash
+from levelhead.runs.records import Record
+from levelhead.runs.study import AnyRun
+from levelhead.studies.atlas.neuron_gradient import why_no_neurons
+from levelhead.studies.audit import Audit
+from levelhead.studies.heads import Heads
 
 T = TypeVar("T")
 HEADS, BENCHMARK = "heads", "benchmark"  # kinds of jobs; the second has one for each tab
+CHANGED = "changed"  # the name of the side with the change
+NEURONS = 8  # that move the odds most
 _KEPT = 64  # comparisons and bands
+_DIGITS = 4  # of attention
 _START = f"The nurse said that {BLANK} was tired."
 _START_CAUSAL = "The nurse picked up the phone because"
+
+
+# ---- what a page is told: before anything is asked, about one state, about what runs in the background
+
+
+@dataclass(frozen=True)
+class Facts(Record):
+    """What a page says about the model before anything is asked."""
+
+    model: str
+    second: str
+    layers: int
+    heads: int
+    bias: str
+    pairs: tuple[Pair, ...]
+    presets: tuple[PresetShown, ...]
+    run: str
+    benchmarks: tuple[BenchmarkShown, ...]
+    no_neurons: str  # why neurons cannot be switched; empty where they can
+    no_steering: str  # likewise
+    fills_blanks: bool  # at a blank; else it says the next word
+    writes: bool  # whether it continues texts
+    symmetrizes: str  # why it cannot; empty where it can
+    start: str  # the sentence of an empty page
+    names: bool  # whether first names can be exchanged
+
+
+@dataclass(frozen=True)
+class Answer(Record):
+    """What a page shows at once: both texts on every side, and what can be taken along."""
+
+    state: PageState
+    fragment: str
+    sides: tuple[str, ...]
+    changed: bool  # whether the second side is the changed model
+    pair: Pair
+    counterfactual: Counterfactual
+    texts: tuple[TextAnswer, TextAnswer]
+    stated: tuple[Stated | None, Stated | None]  # where a text states a group, its odds are agreement
+    taken: Taken
+    key: str  # of the change on the chosen benchmark, which its comparison carries too
+
+
+@dataclass(frozen=True)
+class Jobs(Record):
+    """What is computed in the background: how far it is, and what it gave."""
+
+    heads: Progress | None
+    scores: Scores | None
+    fitting: Progress | None
+    benchmark: Progress | None
+    compared: Compared | None
+
+
+@dataclass(frozen=True)
+class Bands(Record):
+    """Null bands of the sentence, of the counterfactual, and of the first less the second; None where a text
+    states a group: null models, in which no word has a meaning, agree with nothing."""
+
+    bands: tuple[Band | None, Band | None, Band | None]
+
+
+@dataclass(frozen=True)
+class Beside(Record):
+    """Other texts beside the sentence and its counterfactual; None where a text states a group, or names no
+    occupation."""
+
+    references: tuple[References | None, References | None]
+
+
+@dataclass(frozen=True)
+class Saved(Record):
+    """All that a static page holds."""
+
+    facts: Facts
+    answer: Answer
+    bands: Bands
+    beside: Beside
+    why: Why
+    neurons: NeuronsWhy
+    attention: Attention
+    jobs: Jobs
+    continuations: Continuations | None  # None: the model writes no texts
 
 
 class Explorer:
@@ -49,31 +168,38 @@ class Explorer:
             )
         self.model, self.test, self.run, self.second = model, test, run, second
         self.background = Background()
+        self.pairs: tuple[Pair, ...] = askable_pairs(model, test)  # of one token each
         self._fits = Fits(model, self.background)
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._lock = Lock()
+        # The name by which a recipe can name the word list; empty where it has none.
+        self._list = test.name if test.pairs and test.name in shipped_words() else ""
         if not self.pairs:
             raise BadOption(
                 f"No pair of {test.name} has words of one subword token each for {model.name}. "
                 "Give another --bias."
             )
+        self._presets: tuple[Preset, ...] = presets(run, model)
 
     # ---- what is known before anything is asked
-
-    @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The pairs whose odds can be asked."""
-        return askable_pairs(self.model, self.test)
-
-    @cached_property
-    def presets(self) -> tuple[Preset, ...]:
-        """The recipes of the run."""
-        return presets(self.run, self.model)
 
     @cached_property
     def facts(self) -> Facts:
         """What the page says first."""
         fills = "mlm" in self.model.abilities
+        shown = [
+            PresetShown(
+                each.name,
+                each.certified,
+                each.verdict,
+                each.why_not,
+                bool(r.gates or r.neurons or r.projections or r.steering),
+                tuple(map(str, r.gates)),
+                tuple(r.gates.values()),
+            )
+            for each in self._presets
+            for r in (each.recipe,)
+        ]
         return Facts(
             self.model.name,
             "" if self.second is None else self.second.name,
@@ -81,50 +207,48 @@ class Explorer:
             self.model.heads,
             self.test.name,
             self.pairs,
-            tuple(map(shown, self.presets)),
+            tuple(shown),
             "" if self.run is None else str(self.run.folder),
-            benchmarks(self.model, self.test),
+            benchmarks.benchmarks(self.model, self.test),
             why_no_neurons(self.model),
             "" if about_gender(self.test) else none_ships("stereotyped sentences", self.test),
             fills,
+            "causal" in self.model.abilities,
             "" if self._list else f"{self.test.name} is no shipped list with pairs",
             _START if fills else _START_CAUSAL,
             about_gender(self.test),
         )
 
-    @property
-    def _list(self) -> str:
-        """The name by which a recipe can name the word list; empty where it has none."""
-        return self.test.name if self.test.pairs and self.test.name in shipped_words() else ""
-
     # ---- what is asked about one sentence
 
     def answer(self, state: PageState) -> Answer:
         """Both texts, before and after the change, and the second model beside them: one read a network."""
-        recipe, pair = self.recipe(state), self.pair(state)
-        sides = self._sides(recipe)
+        recipe, pair = self.recipe(state), self._pair(state)
+        sides = [self._changed(recipe), *([] if self.second is None else [Side(self.second, [()])])]
         variants = sides[0].variants
-        sentence, of_twin = ask(sides, self._texts(state), pair)
-        names = [self.model.name, *["changed"] * (len(variants) - 1), *[s.model.name for s in sides[1:]]]
+        sentence, of_counterfactual = answers.ask(sides, self._texts(state), pair)
+        names = [self.model.name, *[CHANGED] * (len(variants) - 1), *[s.model.name for s in sides[1:]]]
         return Answer(
             state,
             state.to_fragment(),
             tuple(names),
             len(variants) > 1,
             pair,
-            twin_of(state.sentence, self.test, state.names),
-            (sentence, of_twin),
+            counterfactual_of(state.sentence, self.test, state.names),
+            (sentence, of_counterfactual),
             self._stated(state),
-            taken(self.model, recipe, question(self.model, state.sentence, pair), pair),
+            changes.taken(self.model, recipe, question(self.model, state.sentence, pair), pair),
             self._comparison(state, recipe, variants[-1]).key,
         )
 
     def bands(self, state: PageState) -> Bands:
         """What null models show for the same texts; the change does not matter."""
-        texts, pair, known = self._texts(state), self.pair(state), self._stated(state)
+        texts, pair, known = self._texts(state), self._pair(state), self._stated(state)
         if all(known):
             return Bands((None, None, None))
-        found: tuple[Band, ...] = self._once(("bands", texts, pair), lambda: bands(self.model, texts, pair))
+        found: tuple[Band, ...] = self._once(
+            ("bands", texts, pair), lambda: answers.bands(self.model, texts, pair)
+        )
         sentence, other, difference = found
         return Bands(
             (
@@ -136,48 +260,111 @@ class Explorer:
 
     def beside(self, state: PageState) -> Beside:
         """What the model says, before and after the change, about the same texts with other occupations."""
-        recipe, pair, known = self.recipe(state), self.pair(state), self._stated(state)
-        side, (sentence, other), change = self._sides(recipe)[0], self._texts(state), recipe_text(recipe)
+        recipe, pair, known = self.recipe(state), self._pair(state), self._stated(state)
+        side, (sentence, other), change = self._changed(recipe), self._texts(state), recipe_text(recipe)
 
         def of(text: str, says: Stated | None) -> References | None:
             if says:
                 return None
-            return self._once(("beside", text, pair, change), lambda: references(side, text, pair))
+            return self._once(("beside", text, pair, change), lambda: answers.references(side, text, pair))
 
         return Beside((of(sentence, known[0]), of(other, known[1])))
 
     def why(self, state: PageState) -> Why:
         """Which heads move the odds of one of the texts, with the change on."""
-        recipe = self.recipe(state)
-        changed = Changed(self._variant(recipe), recipe.gates)
-        return why(self.model, self._text(state), self.pair(state), changed)
+        model, recipe = self.model, self.recipe(state)
+        variant = self._variant(recipe)
+        # gates of heads are differentiated where they are; all else that is changed is on
+        at = np.ones((model.layers, model.heads))
+        for head, value in recipe.gates.items():
+            at[head] = value
+        about = self._question(state)
+        reading = TokenLogProbs([about.text], about.tokens)
+        with model.edited(*(edit for edit in inside(variant) if not isinstance(edit, HeadGates))):
+            found = gate_gradients(model, reading, lambda y: y[0, 0] - y[0, 1], label="Why", at=at)
+        return Why(found.objective, tuple(tuple(map(float, row)) for row in found.scores))
 
     def neurons(self, state: PageState) -> NeuronsWhy:
-        """Which neurons do."""
+        """Which neurons move the odds of one of the texts most, and those that are switched."""
         if self.facts.no_neurons:
             return NeuronsWhy(())
-        recipe, text = self.recipe(state), self._text(state)
-        changed = Changed(self._variant(recipe), recipe.neurons)
-        return neurons_why(self.model, text, self.pair(state), changed, tuple(state.neurons))
+        model, recipe = self.model, self.recipe(state)
+        variant = self._variant(recipe)
+        at = np.ones((model.layers, model.neurons))
+        for place, value in recipe.neurons.items():
+            at[place] = value
+        about = self._question(state)
+        reading = TokenLogProbs([about.text], about.tokens)
+        with model.edited(*(edit for edit in inside(variant) if not isinstance(edit, NeuronGates))):
+            found = neuron_gradients(model, reading, lambda y: y[0, 0] - y[0, 1], label="Why", at=at)
+        scores = found.scores
+        largest = np.argsort(-np.abs(scores), axis=None, kind="stable")[:NEURONS]
+        most = [Neuron(*divmod(int(number), model.neurons)) for number in largest]
+        shown = dict.fromkeys((*most, *sorted(state.neurons)))
+        return NeuronsWhy(tuple(NeuronScore(neuron, float(scores[neuron])) for neuron in shown))
 
-    def look(self, state: PageState) -> Look:
-        """Where heads look from a word of one of the texts."""
-        variant = self._variant(self.recipe(state))
-        return look(self.model, self._text(state), self.pair(state), variant, state.word)
+    def attention(self, state: PageState) -> Attention:
+        """What each head attends to from a word of one of the texts; by default from the blank."""
+        variant, about = self._variant(self.recipe(state)), self._question(state)
+        mask, character = self.model.tokenizer.mask_token, state.word
+        # runs of letters and figures, and the mask token as one word
+        pattern = rf"{re.escape(mask)}|[\w’']+" if mask else r"[\w’']+"
+        words = tuple(found.span() for found in re.finditer(pattern, about.text))
+        here = (span for span in words if character is not None and span[0] <= character < span[1])
+        span = next(here, about.blank)
+        reading = AttentionReading([about.text], [span], [span])
+        (row,) = read_one(self.model, reading, [inside(variant)], label="Attention")[0]
+        weights = row.weights.astype(np.float64).mean(axis=2).round(_DIGITS)
+        return Attention(
+            tuple(token or "·" for token in row.tokens),
+            tuple(map(int, row.target)),
+            tuple(tuple(tuple(map(float, head)) for head in layer) for layer in weights),
+            words,
+            span,
+            about.text,
+        )
 
-    def pair(self, state: PageState) -> Pair:
-        """The pair whose odds are asked."""
+    def continuations(self, state: PageState, check: Callable[[], None] = lambda: None) -> Continuations:
+        """What the model, before and after the change, writes behind both sentences.
+
+        This takes as long as many questions: between its portions others are answered, and `check`, which is
+        called at every token, may end it by raising.
+        """
+        self.model.require("causal", "continuations")
+        recipe, texts = self.recipe(state), self._texts(state)
+        prompts = [question(self.model, text, self._pair(state)).text for text in texts]
+        words = partial(group_words, test=self.test, names=state.names)
+
+        def writes(side: str, change: Recipe, variant: Variant) -> Writes:
+            found = []
+            for prompt in prompts:
+                self.background.give_way()
+                check()
+                sample = partial(sampled, self.model, prompt, variant, state.seed, check)
+                found.append(self._once(("texts", prompt, recipe_text(change), state.seed), sample))
+            return written(side, prompts, found, words)
+
+        sides = [writes(self.model.name, Recipe(), ())]
+        if not changes_nothing(recipe):
+            sides.append(writes(CHANGED, recipe, self._variant(recipe)))
+        given = tuple(pieces(prompt, words(prompt)) for prompt in prompts)
+        return Continuations(state.to_fragment(), state.seed, given, tuple(sides))
+
+    def _question(self, state: PageState) -> Question:
+        """About the sentence or its counterfactual, whichever is chosen."""
+        return question(self.model, self._texts(state)[state.of_counterfactual], self._pair(state))
+
+    def _pair(self, state: PageState) -> Pair:
         if state.pair is not None and state.pair not in self.pairs:
-            raise BadProbe(f"No pair {' : '.join(state.pair)[:80]} can be asked here; choose a listed one.")
+            raise BadProbe(f"No pair {' : '.join(state.pair)[:80]} is listed here; choose a listed one.")
         return state.pair or self.pairs[0]
 
     def recipe(self, state: PageState) -> Recipe:
-        """What the state changes."""
         if state.symmetrized and not self._list:
             raise BadOption(f"{self.test.name} cannot be symmetrized by name: {self.facts.symmetrizes}.")
         if state.steering and self.facts.no_steering:
             raise BadOption(f"Nothing to steer by: {self.facts.no_steering}.")
-        return recipe_of(state, self.presets, self._list)
+        return changes.recipe_of(state, self._presets, self._list)
 
     def _variant(self, recipe: Recipe) -> Variant:
         """A recipe's edits. BeingFitted where some must be fitted first, which is then begun."""
@@ -185,26 +372,22 @@ class Explorer:
             return ()
         return composed(self.model, recipe, self._fits.of(recipe))
 
-    def _sides(self, recipe: Recipe) -> list[Side]:
-        """The model before and after the change, and the second model."""
-        variants: list[Variant] = [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])]
-        return [Side(self.model, variants), *([] if self.second is None else [Side(self.second, [()])])]
+    def _changed(self, recipe: Recipe) -> Side:
+        return Side(self.model, [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])])
 
     def _texts(self, state: PageState) -> tuple[str, str]:
-        own = state.twin
-        return state.sentence, twin_of(state.sentence, self.test, state.names).text if own is None else own
+        own = state.counterfactual
+        if own is None:
+            own = counterfactual_of(state.sentence, self.test, state.names).text
+        return state.sentence, own
 
     def _stated(self, state: PageState) -> tuple[Stated | None, Stated | None]:
-        pair = self.pair(state)
+        pair = self._pair(state)
         read = (question(self.model, text, pair).text for text in self._texts(state))
         sentence, other = (stated(text, self.test, pair, state.names) for text in read)
         return sentence, other
 
-    def _text(self, state: PageState) -> str:
-        return self._texts(state)[state.of_twin]
-
     def _once(self, key: object, make: Callable[[], T]) -> T:
-        """What was made for a key lately, else made now."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -222,15 +405,14 @@ class Explorer:
     def score_heads(self) -> None:
         """Begin to score all heads, unless the run has scores."""
         if self.scores is None:
-            self.background.start(
-                HEADS, "", "Scores of all heads", lambda advance: scored_heads(self.model, self.test, advance)
-            )
+            work = partial(benchmarks.scored_heads, self.model, self.test)
+            self.background.start(HEADS, "", "Scores of all heads", work)
 
     @cached_property
     def scores(self) -> Scores | None:
         """The scores of the run, where it is about this model and bias."""
         run = self.run
-        heads = run if isinstance(run, HeadsRun) else run.heads if isinstance(run, AuditRun) else None
+        heads = run if isinstance(run, Heads) else run.heads if isinstance(run, Audit) else None
         if heads is None or not heads.scores or heads.weights != self.model.fingerprint:
             return None
         rows = [[0.0] * self.model.heads for _ in range(self.model.layers)]
@@ -239,42 +421,39 @@ class Explorer:
         found = tuple(map(tuple, rows))
         return Scores(heads.scores[0].objective, found, f"|SEAT| of the run {heads.folder.name}")
 
-    def measure(self, state: PageState, tab: str = "") -> None:
+    def measure(self, state: PageState, tab: str = "") -> Jobs:
         """Begin the benchmark for the change of a state; a state that changes nothing has none. A tab has one
         at a time: a new one ends the one before."""
         recipe = self.recipe(state)
         if changes_nothing(recipe):
             raise BadOption("Nothing is changed: switch a head off, or choose a mitigation.")
-        asked = self._comparison(state, recipe, self._variant(recipe))
-
-        def work(advance: Advance) -> Compared:
-            return self._once(asked.key, lambda: compared(self.model, self.test, asked, advance))
-
-        self.background.start(f"{BENCHMARK} {tab}", asked.key, asked.benchmark.title, work)
+        wanted = self._comparison(state, recipe, self._variant(recipe))
+        compared = partial(benchmarks.compared, self.model, self.test, wanted)
+        self.background.start(
+            f"{BENCHMARK} {tab}",
+            wanted.key,
+            wanted.benchmark.title,
+            lambda advance: self._once(wanted.key, lambda: compared(advance)),
+        )
+        return self.jobs(tab)
 
     def _comparison(self, state: PageState, recipe: Recipe, edits: Variant) -> Comparison:
-        """The change on the chosen benchmark."""
         known = self.facts.benchmarks
         chosen = next((each for each in known if each.name == (state.benchmark or known[0].name)), None)
         if chosen is None:
             names = ", ".join(each.name for each in known)
-            raise BadOption(f"No benchmark {state.benchmark[:40]!r} can be asked here. There are: {names}.")
+            raise BadOption(f"No benchmark {state.benchmark[:40]!r} is listed here. Known: {names}.")
         return Comparison(text_hash([chosen.name, recipe_text(recipe)]), chosen, edits)
 
     def jobs(self, tab: str = "") -> Jobs:
-        """How far everything in the background has come."""
         found, scores = self.background, self.scores
         return Jobs(
             found.progress(HEADS),
             found.result(HEADS) if scores is None else scores,
-            found.progress(FITTING),
+            found.progress(changes.FITTING),
             found.progress(f"{BENCHMARK} {tab}"),
             found.result(f"{BENCHMARK} {tab}"),
         )
-
-    def close(self) -> None:
-        """End what runs in the background."""
-        self.background.close()
 
 
 def saved(explorer: Explorer, state: PageState, tab: str = "") -> Saved:
@@ -286,6 +465,7 @@ def saved(explorer: Explorer, state: PageState, tab: str = "") -> Saved:
         explorer.beside(state),
         explorer.why(state),
         explorer.neurons(state),
-        explorer.look(state),
+        explorer.attention(state),
         explorer.jobs(tab),
+        explorer.continuations(state) if explorer.facts.writes else None,
     )

@@ -1,5 +1,5 @@
 """A typed sentence as a model reads it: the blank, the counterfactual, what the text states, and the words
-whose odds are asked."""
+whose odds are read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import cache
 from levelhead.errors import BadProbe
 from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Span, token_id
+from levelhead.models.memoize import once_a_model
 from levelhead.models.model import Model
-from levelhead.models.once import once_a_model
-from levelhead.probes.articles import article, with_article
 from levelhead.probes.bias import about_gender, swap_for
 from levelhead.probes.group_swap import GenderSwap
-from levelhead.probes.nli import shipped_entries
-from levelhead.probes.swap import gender_of, stated_genders, swap
+from levelhead.probes.nli import nli_entries
+from levelhead.probes.slots import article
+from levelhead.probes.swap import GenderedWord, gender_of, stated_genders, swap
 from levelhead.probes.words import WordTest, load_words
-from levelhead.results.codec import Record
+from levelhead.runs.records import Record
 
 BLANK = "___"
 _BLANKS = r"_{2,}|\[MASK\]|<mask>"
@@ -38,44 +38,40 @@ class Mark(Record):
 
 
 @dataclass(frozen=True)
-class Twin(Record):
+class Counterfactual(Record):
     """A sentence with its groups exchanged. problems: words of the sentence that could not be exchanged."""
 
     text: str
-    changed: tuple[Mark, ...] = ()  # in the twin; the note is what stood there
+    changed: tuple[Mark, ...] = ()  # in the counterfactual; the note is what stood there
     problems: tuple[Mark, ...] = ()
     traits: tuple[str, ...] = ()  # kept on purpose
 
 
-def twin_of(sentence: str, test: WordTest, names: bool = True) -> Twin:
-    """The counterfactual: gender swapped by grammar, other biases by the pairs of their list. A sentence that
-    states no gender gets one that its occupation is not stereotyped with."""
+def counterfactual_of(sentence: str, test: WordTest, names: bool = True) -> Counterfactual:
+    """The counterfactual: gender swapped by grammar, other biases by the pairs of their list.
+
+    A sentence that states no gender gets one that its occupation is not stereotyped with.
+    """
     if not sentence.strip() or not test.pairs:
-        return Twin(sentence)
+        return Counterfactual(sentence)
     gender = about_gender(test)
-    turned = (GenderSwap(names) if gender else swap_for(test))(sentence)
-    changed = tuple(Mark(*after, sentence[slice(*before)]) for before, after in turned.changes)
+    oriented = (GenderSwap(names) if gender else swap_for(test))(sentence)
+    changed = tuple(Mark(*after, sentence[slice(*before)]) for before, after in oriented.changes)
     if not gender:
-        return Twin(turned.text, changed)
-    if not stated_genders(sentence, names) and (stating := _stating(sentence)):
-        return stating
+        return Counterfactual(oriented.text, changed)
+    occupation = "" if stated_genders(sentence, names) else occupation_in(sentence)
+    found = occupation and re.search(rf"(?<!\w)[Tt]he {re.escape(occupation)}(?![\w'’-])", sentence)
+    if found:  # The nurse said ... -> My brother, a nurse, said ...
+        feminine, _ = _by_stereotype()
+        relative = "brother" if occupation in feminine else "sister"
+        after = sentence[found.end() :]
+        new = f"{'My' if found[0][0] == 'T' else 'my'} {relative}, {article(occupation)} {occupation}"
+        new += "," if re.match(r"\s", after) else ""
+        mark = Mark(found.start(), found.start() + len(new), found[0])
+        return Counterfactual(f"{sentence[: found.start()]}{new}{after}", (mark,))
     swapped = swap(sentence, names=names)
     problems = (Mark(start, start + len(word), reason) for word, start, reason in swapped.problems)
-    return Twin(turned.text, changed, tuple(problems), swapped.traits)
-
-
-def _stating(sentence: str) -> Twin | None:
-    """The nurse said ... -> My brother, a nurse, said ...; None without an occupation behind "the"."""
-    occupation = occupation_in(sentence)
-    found = occupation and re.search(rf"(?<!\w)[Tt]he {re.escape(occupation)}(?![\w'’-])", sentence)
-    if not found:
-        return None
-    feminine, _ = _by_stereotype()
-    stated = f"{'My' if found[0][0] == 'T' else 'my'} {'brother' if occupation in feminine else 'sister'}"
-    after = sentence[found.end() :]
-    new = f"{stated}, {with_article(occupation)}" + ("," if re.match(r"\s", after) else "")
-    mark = Mark(found.start(), found.start() + len(new), found[0])
-    return Twin(f"{sentence[: found.start()]}{new}{after}", (mark,))
+    return Counterfactual(oriented.text, changed, tuple(problems), swapped.traits)
 
 
 # ---- what a text states, and other texts to compare it with
@@ -91,17 +87,22 @@ class Stated(Record):
 
 def stated(text: str, test: WordTest, pair: Pair, names: bool) -> Stated | None:
     """What a text, as a model reads it, states about the groups of a pair; None: nothing."""
-    if about_gender(test):
-        found = [(each.word, each.gender) for each in stated_genders(text, names)]
-        of_group = {gender_of(word): word for word in pair}
-    else:
-        first = {a.lower() for a, _ in test.pairs}
-        spans = (before for before, _ in swap_for(test)(text).changes)
-        found = [(word, "F" if word.lower() in first else "M") for word in (text[slice(*s)] for s in spans)]
+    found = group_words(text, test, names)
+    of_group = {gender_of(word): word for word in pair}
+    if not about_gender(test):
         of_group = {"F": pair[0], "M": pair[1]}
-    groups = {group for _, group in found}
+    groups = {each.gender for each in found}
     expected = of_group.get(min(groups), "") if len(groups) == 1 else ""
-    return Stated(tuple(dict.fromkeys(word for word, _ in found)), expected) if found else None
+    return Stated(tuple(dict.fromkeys(each.word for each in found)), expected) if found else None
+
+
+def group_words(text: str, test: WordTest, names: bool) -> tuple[GenderedWord, ...]:
+    """The words of a text that state a group; F is the first group of a list that is not about gender."""
+    if about_gender(test):
+        return stated_genders(text, names)
+    first = {a.lower() for a, _ in test.pairs}
+    words = [(text[start:end], start) for (start, end), _ in swap_for(test)(text).changes]
+    return tuple(GenderedWord(word, at, "F" if word.lower() in first else "M") for word, at in words)
 
 
 @cache
@@ -112,17 +113,12 @@ def _by_stereotype() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(w for w in test.X if w in known), tuple(w for w in test.Y if w in known)
 
 
-@cache
-def _occupations() -> re.Pattern[str]:
-    """A shipped occupation behind a determiner, which tells the judge from those who judge."""
-    known = {*shipped_entries("occupations"), *_by_stereotype()[0], *_by_stereotype()[1]}
-    words = "|".join(map(re.escape, sorted(known, key=lambda word: (-len(word), word))))
-    return re.compile(rf"(?<!\w)(?i:{_DETERMINERS})\s+(?:[\w-]+\s+){{0,2}}?({words})(?![\w-])")
-
-
 def occupation_in(text: str) -> str:
     """The first shipped occupation that a text speaks of; "" where it speaks of none."""
-    found = _occupations().search(text)
+    known = {*nli_entries("occupations"), *_by_stereotype()[0], *_by_stereotype()[1]}
+    words = "|".join(map(re.escape, sorted(known, key=lambda word: (-len(word), word))))
+    # A determiner before it tells the judge from those who judge.
+    found = re.search(rf"(?<!\w)(?i:{_DETERMINERS})\s+(?:[\w-]+\s+){{0,2}}?({words})(?![\w-])", text)
     return found[1] if found else ""
 
 
@@ -144,7 +140,7 @@ def about_instead(text: str, occupation: str, other: str) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """One text to one model: what it reads, which tokens stand for the pair, and from where it looks."""
+    """One text to one model: what it reads, which tokens stand for the pair, and where the blank is."""
 
     text: str
     tokens: tuple[int, int]
@@ -153,9 +149,25 @@ class Question:
 
 def question(model: Model, sentence: str, pair: Pair) -> Question:
     """The question about one sentence: at its blank, or behind the text of a causal model."""
-    before, after = _around_blank(model, sentence, pair)
-    opens = not before.strip()
-    if "causal" in model.abilities:
+    if not sentence.strip():
+        raise BadProbe(f"Type a sentence, with {BLANK} where a word is to be filled in.")
+    own = model.tokenizer.mask_token
+    written = f"{_BLANKS}|{re.escape(own)}" if own else _BLANKS
+    places = [found.span() for found in re.finditer(written, sentence)]
+    if len(places) > 1:
+        raise BadProbe(f"a sentence must have one {BLANK} (got {len(places)})")
+    causal = "causal" in model.abilities
+    if not places and causal:  # it goes on behind the text
+        places = [(len(sentence), len(sentence))]
+    elif not places:  # the first word of the pair is taken out
+        words = "|".join(map(re.escape, pair))
+        found = re.search(rf"(?<!\w)(?:{words})(?!\w)", sentence, re.IGNORECASE)
+        if found is None:
+            raise BadProbe(f"Write {BLANK} where {model.name} is to fill in a word.")
+        places = [found.span()]
+    ((start, end),) = places
+    before, after = sentence[:start], sentence[end:]
+    if causal:
         text = before.rstrip()
         if not text:
             raise BadProbe(f"{model.name} says the next word: write something before {BLANK}.")
@@ -165,46 +177,25 @@ def question(model: Model, sentence: str, pair: Pair) -> Question:
     model.require("mlm", "words at a blank")
     mask = str(model.tokenizer.mask_token)
     blank = (len(before), len(before) + len(mask))
-    return Question(f"{before}{mask}{after}", _tokens(model, pair, opens), blank)
-
-
-def _around_blank(model: Model, sentence: str, pair: Pair) -> tuple[str, str]:
-    """What stands before and behind the blank. Without one: the first word of the pair is taken out, and a
-    causal model goes on behind the text."""
-    if not sentence.strip():
-        raise BadProbe(f"Type a sentence, with {BLANK} where a word is to be filled in.")
-    own = model.tokenizer.mask_token
-    written = f"{_BLANKS}|{re.escape(own)}" if own else _BLANKS
-    places = [found.span() for found in re.finditer(written, sentence)]
-    if len(places) > 1:
-        raise BadProbe(f"{len(places)} blanks came; write {BLANK} once.")
-    if not places and "causal" in model.abilities:
-        return sentence, ""
-    if not places:
-        words = "|".join(map(re.escape, pair))
-        found = re.search(rf"(?<!\w)(?:{words})(?!\w)", sentence, re.IGNORECASE)
-        if found is None:
-            raise BadProbe(f"Write {BLANK} where {model.name} is to fill in a word.")
-        places = [found.span()]
-    ((start, end),) = places
-    return sentence[:start], sentence[end:]
+    return Question(f"{before}{mask}{after}", _tokens(model, pair, not before.strip()), blank)
 
 
 def _tokens(model: Model, pair: Pair, opens: bool) -> tuple[int, int]:
-    first, second = (_token(model, word, opens) for word in pair)
+    """The one token of each word; as the first word of a text it has a capital."""
+    found = []
+    for word in pair:
+        if not opens:
+            found.append(token_id(model, word))
+            continue
+        with TOKENIZING:
+            tokens = model.tokenizer(word.capitalize(), add_special_tokens=False)["input_ids"]
+        known = len(tokens) == 1 and tokens[0] != model.tokenizer.unk_token_id
+        found.append(int(tokens[0]) if known else None)
+    first, second = found
     if first is None or second is None:
         split = pair[0] if first is None else pair[1]
         raise BadProbe(f'"{split}" is more than one subword token of {model.name}: choose another pair.')
     return first, second
-
-
-def _token(model: Model, word: str, opens: bool) -> int | None:
-    """The one token of a word inside a text, or with a capital as its first word."""
-    if not opens:
-        return token_id(model, word)
-    with TOKENIZING:
-        tokens = model.tokenizer(word.capitalize(), add_special_tokens=False)["input_ids"]
-    return int(tokens[0]) if len(tokens) == 1 and tokens[0] != model.tokenizer.unk_token_id else None
 
 
 @once_a_model
@@ -215,21 +206,3 @@ def askable_pairs(model: Model, test: WordTest) -> tuple[Pair, ...]:
         for a, b in dict.fromkeys(test.pairs)
         if token_id(model, a) is not None and token_id(model, b) is not None
     )
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words of a text by their characters."""
-
-    spans: tuple[Span, ...]
-
-    @classmethod
-    def of(cls, text: str, mask: str | None) -> Words:
-        """Every run of letters and figures, and the mask token as one."""
-        pattern = rf"{re.escape(mask)}|[\w’']+" if mask else r"[\w’']+"
-        return cls(tuple(m.span() for m in re.finditer(pattern, text)))
-
-    def at(self, character: int | None, default: Span) -> Span:
-        """The word at a character; the default where none stands there."""
-        inside = (span for span in self.spans if character is not None and span[0] <= character < span[1])
-        return next(inside, default)

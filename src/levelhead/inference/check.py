@@ -1,5 +1,5 @@
 """Does a run keep within thresholds? For release pipelines: holds, fails, or not measured, which is never a
-pass."""
+pass. Thresholds come as they are typed, or from a TOML file."""
 
 from __future__ import annotations
 
@@ -7,28 +7,106 @@ import difflib
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Self
 
 from levelhead.errors import BadOption
 from levelhead.escaping import escaped
-from levelhead.inference.baseline import change_from
-from levelhead.inference.compare_items import Difference
+from levelhead.inference.comparing import Difference, change_from
 from levelhead.inference.contents import Contents, changes, measurements, variants
-from levelhead.inference.infos import catalog_of, info_of
-from levelhead.inference.mitigating import CERTIFIED, certified_measurement
-from levelhead.inference.thresholds import OPTIONS, Plan, Side, Threshold
+from levelhead.inference.verdicts import catalog_of, info_of
 from levelhead.measures.catalog import DOUBTED, Catalog, MeasureInfo
 from levelhead.measures.measurement import CHANGE, Measurement
 from levelhead.measures.null import null_range
-from levelhead.results.codec import Record
+from levelhead.probes.files import finite, parse_toml, read_text, shown
+from levelhead.runs.common import BASE
+from levelhead.runs.records import Record
 
 Outcome = Literal["holds", "fails", "not measured"]
+Side = Literal["max", "min", "increase", "decrease"]
 SUITE = "levelhead check"  # the name in JUnit XML, by which a file of ours is known
 OUTCOMES: dict[int, Outcome] = {0: "holds", 1: "fails", 3: "not measured"}  # exit code -> outcome
+CERTIFIED = "certified"  # the name by which to ask for how many mitigations are
 EVERY = "every measure of bias"  # the row of a baseline with which nothing could be compared
-_OTHER_SIDE: dict[Side, Side] = {"max": "min", "min": "max", "increase": "decrease", "decrease": "increase"}
+_SIDES: dict[Side, tuple[str, str, Side]] = {  # option, words, the other side; the last two: since a baseline
+    "max": ("--max", "at most", "min"),
+    "min": ("--min", "at least", "max"),
+    "increase": ("--max-increase", "rises by at most", "decrease"),
+    "decrease": ("--max-decrease", "falls by at most", "increase"),
+}
+_GIVE = "Give thresholds as a TOML file (docs/check.md)."
+
+
+# ---- what a release must keep to
+
+
+@dataclass(frozen=True)
+class Threshold(Record):
+    """A measure may be at most (max) or must be at least (min) so much, or may rise or fall by so much since
+    a baseline."""
+
+    measure: str
+    side: Side
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.measure} {_SIDES[self.side][1]} {self.limit:g}"
+
+    @property
+    def of_change(self) -> bool:
+        return self.side in ("increase", "decrease")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a release must keep to."""
+
+    thresholds: tuple[Threshold, ...]
+    bound: bool = False  # judge the interval's worse bound instead of the value
+    variant: str = BASE
+
+
+def threshold(text: str, side: Side) -> Threshold:
+    """`seat=0.8` as it is typed."""
+    name, separator, limit = text.rpartition("=")
+    try:
+        number = float(limit)
+    except ValueError:
+        number = math.nan
+    if not separator or not name.strip() or not math.isfinite(number):
+        raise BadOption(
+            f"{_SIDES[side][0]} {text!r} is no threshold. Write a measure, =, and a number, as in "
+            f"{_SIDES[side][0]} seat=0.8."
+        )
+    return Threshold(name.strip(), side, number)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Thresholds from a TOML file: tables [max] and [min], [increase] and [decrease] since a baseline;
+    `bound = true` and `variant = "..."` on request."""
+    file = Path(path)
+    data = parse_toml(file, read_text(file, _GIVE, BadOption), _GIVE, BadOption)
+    if strange := sorted(set(data) - {*_SIDES, "bound", "variant"}):
+        allowed = "[max], [min], [increase], [decrease], bound, variant"
+        raise BadOption(f"{path}: unknown key {strange[0]!r} (allowed: {allowed})")
+    thresholds = []
+    for side in _SIDES:
+        table = data.get(side, {})
+        if not isinstance(table, Mapping):
+            raise BadOption(f"{path}: {side} must be a table, [{side}], of measures and numbers.")
+        for name, limit in table.items():
+            if finite(limit) is None:
+                raise BadOption(f"{path}, [{side}]: {name} = {shown(limit)} is no finite number.")
+            thresholds.append(Threshold(name, side, float(limit)))
+    bound, variant = data.get("bound", False), data.get("variant", BASE)
+    if not isinstance(bound, bool) or not isinstance(variant, str):
+        raise BadOption(f"{path}: bound must be true or false, variant a text.")
+    return Plan(tuple(thresholds), bound, variant)
+
+
+# ---- outcomes
 
 
 @dataclass(frozen=True)
@@ -102,6 +180,19 @@ class Checked(Record):
         return "\n".join(lines)
 
 
+def exit_code(judged: Sequence[Judged]) -> int:
+    """0: all hold. 1: one fails. 3: none fails, but one was not measured, or nothing was tested at all."""
+    outcomes = {each.outcome for each in judged if each.counts} or {OUTCOMES[3]}
+    return next(code for code in (1, 3, 0) if OUTCOMES[code] in outcomes)
+
+
+def _by_reason(judged: Iterable[Judged]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in judged:
+        found.setdefault(each.reason, []).append(each.measure)
+    return found
+
+
 # ---- judging
 
 
@@ -116,19 +207,33 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
         raise BadOption(f"{contents.folder} has no variant {plan.variant!r}.{_nearest(plan.variant, known)}")
     if not plan.thresholds and baseline is None:
         raise BadOption(
-            "No threshold came. Give --max NAME=NUMBER, --min NAME=NUMBER, --baseline RUN, or "
+            "No threshold was given. Give --max NAME=NUMBER, --min NAME=NUMBER, --baseline RUN, or "
             "--thresholds FILE.toml."
         )
     if baseline is None and any(given.of_change for given in plan.thresholds):
         raise BadOption("--max-increase and --max-decrease count from another run. Give it: --baseline RUN.")
     measured = {each.name: each.measurement for each in measurements(contents, plan.variant)}
     measured |= {each.name: each.measurement for each in changes(contents, plan.variant).values()}
-    measured[CERTIFIED] = certified_measurement(contents)
+    measured[CERTIFIED] = Measurement.missing(CERTIFIED, "no mitigations were tried in this run")
+    if (mitigate := contents.mitigate) is not None and mitigate.detected is not None:
+        certified, tried = float(len(mitigate.certified)), len(mitigate.candidates)
+        measured[CERTIFIED] = Measurement(CERTIFIED, certified, n=tried)
     catalog = catalog_of(contents)
     chosen = [each for given in plan.thresholds for each in _named(given, list(measured), catalog)]
     for each in chosen:
-        _refuse_wrong_side(each, catalog.info(each.measure))
-    doubt = _doubt(contents, baseline)
+        # A limit on the side where the ideal lies would hold at the worst value, and fail at the best.
+        info, upper = catalog.info(each.measure), each.side in ("max", "increase")
+        if info.better and upper != (info.better == "lower"):
+            what = f" of |{each.measure}|" if info.signed else ""
+            option, _, other = _SIDES[each.side]
+            raise BadOption(
+                f"{option} {each.measure}={each.limit:g} would hold at the worst values: "
+                f"{info.better}{what} is better. Give {_SIDES[other][0]} {each.measure}=NUMBER."
+            )
+    # Why no bias of the run, or none of the baseline, can be judged.
+    doubt = DOUBTED if contents.run.doubts else ""
+    if not doubt and baseline is not None and baseline.run.doubts:
+        doubt = f"the baseline: {DOUBTED}"
     judged = []
     for each in chosen:
         info = catalog.info(each.measure)
@@ -145,122 +250,24 @@ def check(contents: Contents, plan: Plan, baseline: Contents | None = None) -> l
     return judged
 
 
-def _doubt(contents: Contents, baseline: Contents | None) -> str:
-    """Why no bias of the run, or none of the baseline, can be judged; empty where both can."""
-    if contents.run.doubts:
-        return DOUBTED
-    return f"the baseline: {DOUBTED}" if baseline is not None and baseline.run.doubts else ""
-
-
-def _refuse_wrong_side(given: Threshold, info: MeasureInfo) -> None:
-    """A limit on the side where the ideal lies would hold at the worst value, and fail at the best."""
-    upper = given.side in ("max", "increase")
-    if not info.better or upper == (info.better == "lower"):
-        return
-    what = f" of |{given.measure}|" if info.signed else ""
-    right = f"{OPTIONS[_OTHER_SIDE[given.side]]} {given.measure}=NUMBER"
-    raise BadOption(
-        f"{OPTIONS[given.side]} {given.measure}={given.limit:g} would hold at the worst values: "
-        f"{info.better}{what} is better. Give {right}."
-    )
-
-
-def _not_worse(contents: Contents, baseline: Contents, variant: str, doubt: str) -> list[Judged]:
-    """Every measure of bias that a run has: its change must leave open that it is no worse.
-
-    One that could not be compared has a row with the reason, which does not count while others could be:
-    releases gain and lose measures. Where none could, nothing was tested, and one row that counts says so.
-    """
-    judged = []
-    for name, side, signed in _bias_measures(contents, baseline, variant):
-        limit = Threshold(name, side, 0.0)
-        change = doubt or change_from(baseline, contents, variant, name, signed)
-        row = _judge_change(limit, change, bound=False, surely=True)
-        judged.append(replace(row, counts=row.judged is not None))
-    if any(each.counts for each in judged):
-        return judged
-    why = "; ".join(f"{reason} ({_some(names)})" for reason, names in _by_reason(judged).items())
-    reason = (
-        f"nothing could be compared with the baseline: {why or 'neither run measured a bias'}. "
-        "Give a baseline of the same study on the same items"
-    )
-    return [*judged, _unjudged(Threshold(EVERY, "increase", 0.0), reason)]
-
-
-def _bias_measures(contents: Contents, baseline: Contents, variant: str) -> list[tuple[str, Side, bool]]:
-    """What at least one of two runs has a value of: its name, the side on which it is worse, and whether its
-    absolute value is compared."""
-    found: dict[str, tuple[str, Side, bool]] = {}
-    for run, own in ((contents, measurements(contents, variant)), (baseline, measurements(baseline))):
-        for each in own:
-            info = info_of(run, each.name)
-            if info.side == "bias" and info.biased != "none" and each.measurement.value is not None:
-                side: Side = "decrease" if info.biased == "below" else "increase"
-                found.setdefault(each.name, (each.name, side, info.signed))
-    return list(found.values())
-
-
-def _by_reason(judged: Iterable[Judged]) -> dict[str, list[str]]:
-    """Measures by the reason why they were not judged."""
-    found: dict[str, list[str]] = {}
-    for each in judged:
-        found.setdefault(each.reason, []).append(each.measure)
-    return found
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of several names, and how many there are besides."""
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _judge_change(limit: Threshold, change: Difference | str, bound: bool, surely: bool = False) -> Judged:
-    """A change since the baseline; surely: judged by the bound that is most in favor of the model."""
-    if isinstance(change, str):
-        return _unjudged(limit, change)
-    sign = 1.0 if limit.side == "increase" else -1.0
-    value, how = sign * change.value, "paired" if change.paired else "unpaired"
-    if change.interval is None and (bound or surely):
-        return _unjudged(limit, "its change has no interval whose bound could be judged", change.value)
-    ends = sorted(sign * end for end in change.interval or (change.value, change.value))
-    worst = value if not (bound or surely) else ends[0] if surely else ends[1]
-    what = "change" if not (bound or surely) else "change's lower bound" if surely else "change's bound"
-    outcome: Outcome = "holds" if worst <= limit.limit else "fails"
-    stated = f"{how} {what} since the baseline, {_signed(change)}"
-    return Judged(
-        limit.measure, limit.side, limit.limit, outcome, worst, change.value, change.interval, stated
-    )
-
-
-def _signed(change: Difference) -> str:
-    ends = "" if change.interval is None else f" [{change.interval[0]:+.3f}, {change.interval[1]:+.3f}]"
-    return f"{change.value:+.3f}{ends}"
-
-
-def exit_code(judged: Sequence[Judged]) -> int:
-    """0: all hold. 1: one fails. 3: none fails, but one was not measured, or nothing was tested at all."""
-    outcomes = {each.outcome for each in judged if each.counts} or {OUTCOMES[3]}
-    return next(code for code in (1, 3, 0) if OUTCOMES[code] in outcomes)
-
-
 def _named(given: Threshold, measured: Sequence[str], catalog: Catalog) -> list[Threshold]:
     """The threshold under the name, or the names, that the run has for it."""
-    wanted = _plain(given.measure)
-    exact = [name for name in measured if _plain(name) == wanted]
+
+    def plain(name: str) -> str:
+        return re.sub(r"[\s_\-/]+", " ", name.casefold()).strip()
+
+    wanted = plain(given.measure)
+    exact = [name for name in measured if plain(name) == wanted]
     several = [
-        name for name in measured if _plain(name).startswith(f"{wanted} ") and not name.endswith(CHANGE)
+        name for name in measured if plain(name).startswith(f"{wanted} ") and not name.endswith(CHANGE)
     ]
     if exact or several:
         return [replace(given, measure=name) for name in exact or several]
     known = list(dict.fromkeys([*measured, *(info.name for info in catalog.measures)]))
     for name in known:
-        if _plain(name) == wanted:
+        if plain(name) == wanted:
             return [replace(given, measure=name)]
     raise BadOption(f"There is no measure {given.measure!r}.{_nearest(given.measure, known)}")
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s_\-/]+", " ", name.casefold()).strip()
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -277,29 +284,70 @@ def _judge(limit: Threshold, measurement: Measurement | None, signed: bool, boun
         return _unjudged(limit, measurement.reason)
     if bound and interval is None:
         return _unjudged(limit, "it has no interval whose bound could be judged", value)
-    if bound and interval is not None:
-        judged, what = _worst(interval, limit.side, signed), "interval's bound"
-    else:
-        judged, what = abs(value) if signed else value, "value"
+    judged, what = abs(value) if signed else value, "value"
+    if bound and interval is not None:  # the bound that is least in favor of the model
+        judged, what = interval[1] if limit.side == "max" else interval[0], "interval's bound"
+        if signed:  # at most: at least is refused
+            judged = max(map(abs, interval))
     kept = judged <= limit.limit if limit.side == "max" else judged >= limit.limit
     outcome: Outcome = "holds" if kept else "fails"
     reason = f"absolute {what}" if signed else what
     return Judged(limit.measure, limit.side, limit.limit, outcome, judged, value, interval, reason)
 
 
+def _judge_change(limit: Threshold, change: Difference | str, bound: bool, surely: bool = False) -> Judged:
+    """A change since the baseline; surely: judged by the bound that is most in favor of the model."""
+    if isinstance(change, str):
+        return _unjudged(limit, change)
+    sign = 1.0 if limit.side == "increase" else -1.0
+    value, how, interval = sign * change.value, "paired" if change.paired else "unpaired", change.interval
+    if interval is None and (bound or surely):
+        return _unjudged(limit, "its change has no interval whose bound could be judged", change.value)
+    ends = sorted(sign * end for end in interval or (change.value, change.value))
+    worst, what = value, "change"
+    if surely:
+        worst, what = ends[0], "change's lower bound"
+    elif bound:
+        worst, what = ends[1], "change's bound"
+    outcome: Outcome = "holds" if worst <= limit.limit else "fails"
+    span = "" if interval is None else f" [{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    stated = f"{how} {what} since the baseline, {change.value:+.3f}{span}"
+    return Judged(limit.measure, limit.side, limit.limit, outcome, worst, change.value, interval, stated)
+
+
 def _unjudged(limit: Threshold, reason: str, value: float | None = None) -> Judged:
     return Judged(limit.measure, limit.side, limit.limit, "not measured", None, value, None, reason)
 
 
-def _worst(interval: tuple[float, float], side: Side, signed: bool) -> float:
-    """The bound that is least in favor of the model; of an absolute value where both directions are bias."""
-    low, high = interval
-    if signed:  # at most: at least is refused
-        return max(abs(low), abs(high))
-    return high if side == "max" else low
+def _not_worse(contents: Contents, baseline: Contents, variant: str, doubt: str) -> list[Judged]:
+    """Every measure of bias that a run has: its change must leave open that it is no worse.
 
-
-# ---- thresholds that a model without any bias can fail
+    One that could not be compared has a row with the reason, which does not count while others could be:
+    releases gain and lose measures. Where none could, nothing was tested, and one row that counts says so.
+    """
+    judged: dict[str, Judged] = {}
+    for run, own in ((contents, measurements(contents, variant)), (baseline, measurements(baseline))):
+        for each in own:
+            info = info_of(run, each.name)
+            if info.side != "bias" or info.biased == "none" or each.measurement.value is None:
+                continue
+            if each.name not in judged:
+                limit = Threshold(each.name, "decrease" if info.biased == "below" else "increase", 0.0)
+                change = doubt or change_from(baseline, contents, variant, each.name, info.signed)
+                row = _judge_change(limit, change, bound=False, surely=True)
+                judged[each.name] = replace(row, counts=row.judged is not None)
+    rows = list(judged.values())
+    if any(each.counts for each in rows):
+        return rows
+    named = []
+    for reason, names in _by_reason(rows).items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        named.append(f"{reason} ({', '.join(names[:3])}{more})")
+    why = (
+        f"nothing could be compared with the baseline: {'; '.join(named) or 'neither run measured a bias'}. "
+        "Give a baseline of the same study on the same items"
+    )
+    return [*rows, _unjudged(Threshold(EVERY, "increase", 0.0), why)]
 
 
 def _warning(limit: Threshold, measurement: Measurement | None, info: MeasureInfo, bound: bool) -> str:
@@ -337,7 +385,10 @@ def _warning(limit: Threshold, measurement: Measurement | None, info: MeasureInf
 def junit(judged: Sequence[Judged], contents: Contents) -> str:
     """JUnit XML: one test a threshold; exceeding is a failure, not measured an error, so that neither passes
     unseen. A measure that does not count is skipped."""
-    tags = [_tag(each) for each in judged]
+    tags = []
+    for each in judged:
+        wrong = "skipped" if not each.counts else "failure" if each.outcome == "fails" else "error"
+        tags.append("" if each.outcome == "holds" else wrong)
     counts = {
         "tests": len(judged),
         "failures": tags.count("failure"),
@@ -354,13 +405,6 @@ def junit(judged: Sequence[Judged], contents: Contents) -> str:
             ElementTree.SubElement(case, "system-err").text = _legal(each.warning)
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
-
-
-def _tag(each: Judged) -> str:
-    """What JUnit has inside the test of a threshold; nothing where it holds."""
-    if each.outcome == "holds":
-        return ""
-    return "skipped" if not each.counts else "failure" if each.outcome == "fails" else "error"
 
 
 def _legal(text: str) -> str:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from levelhead.errors import BadRun
+from levelhead.measures.catalog import main_names
 from levelhead.measures.measurement import CHANGE, Measurement
-from levelhead.measures.score_infos import main_names
-from levelhead.results.layout import ARENA_PART
-from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
-from levelhead.results.records.glue import GlueCell, GlueCost
-from levelhead.results.records.heads import ArcPair, ArcVersion, AttentionExample, HeadScore
-from levelhead.results.runs import (
-    AnyRun,
-    AtlasRun,
-    AuditRun,
-    BenchmarkRun,
-    GlueRun,
-    HeadsRun,
-    MitigateRun,
-    PlantedRun,
-    PromptsRun,
-    SurveyRun,
-    SweepRun,
-    open_run,
-)
+from levelhead.runs.common import BASE, SAME_ITEMS, MeasuredVariant
+from levelhead.runs.study import AnyRun, open_run
+from levelhead.studies.atlas import Atlas
+from levelhead.studies.audit import Audit
+from levelhead.studies.benchmark import Benchmark
+from levelhead.studies.counteracts import Counteracts
+from levelhead.studies.counteracts.records import ClozeCell
+from levelhead.studies.generate import Generate
+from levelhead.studies.generate.records import GenerationMeasured
+from levelhead.studies.glue import Glue
+from levelhead.studies.heads import Heads
+from levelhead.studies.heads.records import ArcPair, ArcVersion
+from levelhead.studies.mitigate import Mitigate
+from levelhead.studies.planted import Planted
+from levelhead.studies.projections import Projections
+from levelhead.studies.projections.records import SettingMeasured
+from levelhead.studies.survey import Survey
+
+R = TypeVar("R", bound=AnyRun)
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,17 @@ class Reported:
 
     @property
     def name(self) -> str:
-        """The measure's name."""
         return self.measurement.name
 
-    @property
-    def is_change(self) -> bool:
-        """Whether it compares a variant with the unmodified model, item by item."""
-        return self.name.endswith(CHANGE)
+
+@dataclass(frozen=True, eq=False)
+class Found(Generic[R]):
+    """The run of one study: the folder's own, or the one inside it; else None."""
+
+    study: type[R]
+
+    def __get__(self, contents: Contents, owner: object = None) -> R | None:
+        return contents.of(self.study)
 
 
 @dataclass(frozen=True)
@@ -56,87 +62,51 @@ class Contents:
     """A run, and the runs inside it. Addresses: `PART:KEY#INDEX`, without the part for the folder's own."""
 
     run: AnyRun
+    audit = Found(Audit)
+    heads = Found(Heads)
+    counteracts = Found(Counteracts)
+    projections = Found(Projections)
+    glue = Found(Glue)
+    generate = Found(Generate)
+    survey = Found(Survey)
+    mitigate = Found(Mitigate)
+    atlas = Found(Atlas)
+    planted = Found(Planted)
+    benchmark = Found(Benchmark)
+
+    def of(self, study: type[R]) -> R | None:
+        """The run of a study: the run itself, or the one inside it."""
+        return next((run for run in (self.run, *self.parts.values()) if isinstance(run, study)), None)
+
+    @property
+    def arenas(self) -> tuple[Mitigate, ...]:
+        """The runs of mitigations: of the model, and of a classifier beside it."""
+        runs = (self.run, *self.parts.values())
+        return tuple(run for run in runs if isinstance(run, Mitigate))
 
     @property
     def folder(self) -> Path:
-        """Where the run lies."""
         return self.run.folder
 
     @property
     def model(self) -> str:
-        """The model, or the models, that were asked."""
         return self.run.model
 
     @property
     def study(self) -> str:
-        """The study that wrote the run."""
-        return self.run.settings.study
-
-    @property
-    def audit(self) -> AuditRun | None:
-        """The run, where it is an audit."""
-        return self.run if isinstance(self.run, AuditRun) else None
-
-    @property
-    def heads(self) -> HeadsRun | None:
-        """The heads study: the run itself, or the one inside an audit."""
-        return self.run if isinstance(self.run, HeadsRun) else self.audit.heads if self.audit else None
-
-    @property
-    def prompts(self) -> PromptsRun | None:
-        """The CounterActs study: the run itself, or the one inside an audit."""
-        return self.run if isinstance(self.run, PromptsRun) else self.audit.prompts if self.audit else None
-
-    @property
-    def sweep(self) -> SweepRun | None:
-        """The run, where it is a sweep."""
-        return self.run if isinstance(self.run, SweepRun) else None
-
-    @property
-    def glue(self) -> GlueRun | None:
-        """The GLUE study: the run itself, or the one inside an audit."""
-        return self.run if isinstance(self.run, GlueRun) else self.audit.glue if self.audit else None
-
-    @property
-    def survey(self) -> SurveyRun | None:
-        """The run, where it is a survey."""
-        return self.run if isinstance(self.run, SurveyRun) else None
-
-    @property
-    def mitigations(self) -> MitigateRun | None:
-        """The run of mitigations: the run itself, or the one inside an audit."""
-        return self.run if isinstance(self.run, MitigateRun) else self.audit.arena if self.audit else None
-
-    @property
-    def atlas(self) -> AtlasRun | None:
-        """The run, where it is an atlas."""
-        return self.run if isinstance(self.run, AtlasRun) else None
-
-    @property
-    def planted(self) -> PlantedRun | None:
-        """The run, where it is one of planted bias."""
-        return self.run if isinstance(self.run, PlantedRun) else None
-
-    @property
-    def benchmark(self) -> BenchmarkRun | None:
-        """The run, where it is one of a published benchmark."""
-        return self.run if isinstance(self.run, BenchmarkRun) else None
+        return self.run.name
 
     @cached_property
     def parts(self) -> dict[str, AnyRun]:
-        """The runs inside this one, by the name of their folder."""
-        inner: dict[str, AnyRun | None] = {}
-        if self.audit is not None:
-            inner = {"heads": self.audit.heads, "prompts": self.audit.prompts, "glue": self.audit.glue}
-            inner[ARENA_PART] = self.audit.arena
-        return {name: run for name, run in inner.items() if run is not None}
+        """The runs inside this one, by their names."""
+        return self.run.parts
 
     def address(self, record: object) -> str:
         """Where a record stands; nothing for a record that is in none of the runs."""
-        if (own := self.run.address(record)) is not None:
+        if (own := self.run.data.address(record)) is not None:
             return own
         for name, run in self.parts.items():
-            if (inner := run.address(record)) is not None:
+            if (inner := run.data.address(record)) is not None:
                 return f"{name}:{inner}"
         return ""
 
@@ -163,15 +133,52 @@ def consistent(contents: Contents) -> Iterator[None]:
         ) from error
 
 
+# ---- lines that stand wherever the numbers of a model stand
+
+
+def doubt_text(run: AnyRun) -> str:
+    """One line about the models of a run that do not read plain English, on which no verdict may rest; empty
+    where there are none."""
+    return " ".join(f"{model}: {doubt}." for model, doubt in run.doubts.items())
+
+
+def openings_text(run: AnyRun) -> str:
+    """What every text began with, model by model where they differ."""
+    said = run.openings
+    if len(set(said.values())) <= 1:
+        return next(iter(said.values()), "")
+    return "; ".join(f"{model}: {opening}" for model, opening in said.items())
+
+
 # ---- measurements, wherever a study keeps them
 
 
 def measurements(contents: Contents, variant: str = BASE) -> list[Reported]:
     """One measurement a measure of one variant: of the audit, else of the studies that the folder holds."""
-    own = [each for each in _audited(contents) if each.variant == variant]
+    found = [each for each in _audited(contents) if each.variant == variant]
+    if not found:
+        records: list[MeasuredVariant | SettingMeasured | ClozeCell | GenerationMeasured] = []
+        heads, projections, prompts = contents.heads, contents.projections, contents.counteracts
+        if heads is not None and heads.seat is not None and variant == BASE:
+            records.append(heads.seat)
+        if projections is not None:
+            records += [each for each in projections.measured if each.variant == variant]
+        if prompts is not None:
+            cells = (prompts.log_odds(variant), prompts.margin(variant))
+            records += [cell for cell in cells if cell is not None]
+        if contents.generate is not None:
+            records += [each for each in contents.generate.measured if each.variant == variant]
+        found = [Reported(r.measurement, variant, r.model, contents.address(r)) for r in records]
+        for learned in () if contents.glue is None else contents.glue.cells:
+            if learned.recipe == variant:
+                address = contents.address(learned)
+                found.append(Reported(learned.measurement, variant, contents.model, address))
+        if contents.benchmark is not None and variant == BASE:
+            for r in contents.benchmark.scores:
+                found.append(Reported(r.measurement, r.variant, r.model, contents.address(r)))
     chosen: dict[str, Reported] = {}
-    for each in own or _of_studies(contents, variant):
-        if not each.is_change:
+    for each in found:
+        if not each.name.endswith(CHANGE):
             chosen.setdefault(each.name, each)
     return list(chosen.values())
 
@@ -190,87 +197,53 @@ def before(contents: Contents) -> list[Reported]:
 
 def changes(contents: Contents, variant: str) -> dict[str, Reported]:
     """Paired changes of a variant against the unmodified model, by the name of the measure."""
-    paired = [each for each in _audited(contents) if each.variant == variant and each.is_change]
+    paired = [each for each in _audited(contents) if each.variant == variant and each.name.endswith(CHANGE)]
     if contents.audit is None and contents.glue is not None:
-        paired = list(_learned(contents, contents.glue.costs, variant))
+        own = [each for each in contents.glue.costs if each.recipe == variant]
+        paired = [Reported(r.measurement, variant, contents.model, contents.address(r)) for r in own]
+    if contents.audit is None and contents.generate is not None:
+        written = [each for each in contents.generate.changed if each.variant == variant]
+        paired = [Reported(r.measurement, variant, r.model, contents.address(r)) for r in written]
     return {each.name.removesuffix(CHANGE): each for each in paired}
 
 
 def variants(contents: Contents) -> list[str]:
     """Names of the variants that have measurements, the unmodified model first."""
     named = [each.variant for each in _audited(contents)]
-    if not named and contents.sweep is not None:
-        named = [each.variant for each in contents.sweep.measured]
-    if not named and contents.prompts is not None:
-        named = list(contents.prompts.settings.variants)
+    if not named and contents.projections is not None:
+        named = [each.variant for each in contents.projections.measured]
+    if not named and contents.counteracts is not None:
+        named = list(contents.counteracts.settings.variants)
     if not named and contents.glue is not None:
-        named = list(contents.glue.settings.recipes)
+        named = list(contents.glue.settings.names)
+    if not named and contents.generate is not None:
+        named = list(contents.generate.settings.variants)
     return list(dict.fromkeys([BASE, *named]))
 
 
 def _audited(contents: Contents) -> list[Reported]:
-    """An audit's measurements, before and after."""
-    if contents.audit is None:
-        return []
-    return _reported(contents, (*contents.audit.measured, *contents.audit.verified))
-
-
-def _reported(contents: Contents, records: Iterable[MeasuredVariant]) -> list[Reported]:
+    records = () if contents.audit is None else (*contents.audit.measured, *contents.audit.verified)
     return [Reported(r.measurement, r.variant, r.model, contents.address(r)) for r in records]
 
 
-def _of_studies(contents: Contents, variant: str) -> Iterator[Reported]:
-    heads, sweep, prompts, glue = contents.heads, contents.sweep, contents.prompts, contents.glue
-    if heads is not None and heads.seat is not None and variant == BASE:
-        yield Reported(heads.seat.measurement, BASE, heads.seat.model, contents.address(heads.seat))
-    for setting in () if sweep is None else sweep.measured:
-        if setting.variant == variant:
-            yield Reported(setting.measurement, variant, setting.model, contents.address(setting))
-    for cell in () if prompts is None else (prompts.log_odds(variant), prompts.margin(variant)):
-        if cell is not None:
-            yield Reported(cell.measurement, variant, cell.model, contents.address(cell))
-    if glue is not None:
-        yield from _learned(contents, glue.cells, variant)
-    if contents.benchmark is not None:
-        yield from (each for each in _reported(contents, contents.benchmark.scores) if variant == BASE)
-
-
-def _learned(contents: Contents, records: Iterable[GlueCell | GlueCost], variant: str) -> Iterator[Reported]:
-    """What a GLUE run has on one recipe."""
-    for each in records:
-        if each.recipe == variant:
-            yield Reported(each.measurement, variant, contents.model, contents.address(each))
-
-
-# ---- attention arcs
-
-
 def arcs(contents: Contents) -> tuple[ArcPair, ...]:
-    """Sentence pairs with every head's attention: the audit's, else the heads study's running example."""
+    """Sentence pairs with every head's attention: the audit's, else the heads study's running example, in
+    which heads that it does not show are None."""
     if contents.audit is not None and (sheet := contents.audit.arcs) is not None:
         return sheet.pairs
     heads = contents.heads
-    return () if heads is None or not heads.example else (_example_pair(heads.example, heads.scores),)
-
-
-def _example_pair(example: tuple[AttentionExample, ...], scores: tuple[HeadScore, ...]) -> ArcPair:
-    """The example in the form of an arc sheet; heads that it does not show are None."""
-    original, counter = (
-        _example_version([each for each in example if each.version == version], scores)
-        for version in ("original", "counter")
-    )
-    return ArcPair(_joined(original), _joined(counter), original, counter)
-
-
-def _example_version(shown: list[AttentionExample], scores: tuple[HeadScore, ...]) -> ArcVersion:
-    weights = {each.head: each.weights for each in shown}
-    layers = sorted({score.head.layer for score in scores})
-    attention = tuple(
-        tuple(weights.get(score.head) for score in scores if score.head.layer == layer) for layer in layers
-    )
-    first = shown[0]
-    return ArcVersion(first.tokens, first.target, first.attribute, attention)
-
-
-def _joined(version: ArcVersion) -> str:
-    return " ".join(token for token in version.tokens if token)
+    if heads is None or not heads.example:
+        return ()
+    layers = sorted({score.head.layer for score in heads.scores})
+    versions = []
+    for name in ("original", "counter"):
+        shown = [each for each in heads.example if each.version == name]
+        weights = {each.head: each.weights for each in shown}
+        attention = tuple(
+            tuple(weights.get(score.head) for score in heads.scores if score.head.layer == layer)
+            for layer in layers
+        )
+        versions.append(ArcVersion(shown[0].tokens, shown[0].target, shown[0].attribute, attention))
+    original, counter = versions
+    texts = [" ".join(token for token in each.tokens if token) for each in versions]
+    return (ArcPair(texts[0], texts[1], original, counter),)

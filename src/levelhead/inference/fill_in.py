@@ -1,6 +1,7 @@
 """What a page claims about fill-in prompts: odds that follow the stereotype, and what knowledge does to them.
 
-Claims rest on log-odds (docs/method.md, Log-odds). The margin among the k likeliest tokens is described only.
+Claims rest on log-odds (docs/method/prompts.md, Log-odds). The margin among the k likeliest tokens is
+described only.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from levelhead.inference.claims import (
     floor_text,
     judged,
     p_text,
+    spread_text,
     too_few_text,
     valued,
 )
-from levelhead.measures.cloze.log_odds import CHANGE
-from levelhead.measures.cloze.log_odds import NAME as LOG_ODDS
-from levelhead.measures.cloze.verdicts import quiet_word, with_plan
+from levelhead.measures.cloze import PLANNED, quiet_word
 from levelhead.measures.exchange import Exchange
+from levelhead.measures.log_odds import CHANGE
+from levelhead.measures.log_odds import NAME as LOG_ODDS
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.rounds import says_too_little
-from levelhead.results.records.cloze import ClozeCell
-from levelhead.results.records.common import BASE
-from levelhead.results.runs import PromptsRun
+from levelhead.measures.null import says_too_little
+from levelhead.runs.common import BASE
+from levelhead.studies.counteracts import Counteracts
+from levelhead.studies.counteracts.records import ClozeCell
 
 SPOKEN = ("strengthens", "weakens", "overturns")  # verdicts that claim something
-_KNOWLEDGE = "knowledge, "  # before the kind, in the names of claims
-_SHARED = "cannot be told from what a sentence does in null models"
+KNOWLEDGE = "knowledge, "  # before the kind, in the names of claims
+_SHARED = "not significantly different from what a sentence does in null models"
 
 
 def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
@@ -42,7 +44,7 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
     side = "follow" if level.value > null.floor else "run against"
     exchanged = Exchange.of(level) if null.exchanged else None
     p = f"p {p_text(null.p_value)}" if exchanged is None else exchange_text(exchanged)
-    chance = f"{null.floor:z.2f} ± {null.spread:.2f} with occupations dealt out anew, {p}"
+    chance = f"{spread_text(null)} with occupations permuted, {p}"
     value = f"log-odds {valued(level)} (0 is none, 0.7 twice the odds; {chance})"
     return Claim(
         null.p_value,
@@ -52,24 +54,13 @@ def level_claim(base: Mapping[str, Measurement]) -> Claim | None:
     )
 
 
-def claim_name(kind: str) -> str:
-    """The name of the claim about one kind of knowledge."""
-    return f"{_KNOWLEDGE}{kind}"
-
-
-def knowledge_claims(prompts: PromptsRun | None) -> dict[str, Claim]:
-    """What each kind of knowledge does to the unmodified model, where it was held against null twins."""
-    cells = () if prompts is None else prompts.knowledge()
-    return {claim_name(cell.kind): _knowledge(cell) for cell in cells if tested(cell)}
-
-
 def tested(cell: ClozeCell) -> bool:
-    """Whether a change of log-odds was held against null twins."""
+    """Whether a change of log-odds was held against null models."""
     return cell.verdict not in (None, "untested", "not measured") and cell.measurement.null is not None
 
 
-def beyond_twins(cell: ClozeCell) -> bool:
-    """Whether a verdict's change lies beyond that of the twins, and further from 0 on the same side.
+def beyond_null_models(cell: ClozeCell) -> bool:
+    """Whether a verdict's change lies beyond that of the null models, and further from 0 on the same side.
 
     A sentence that moves the odds less than it does in null models shows no stereotype at work.
     """
@@ -79,31 +70,28 @@ def beyond_twins(cell: ClozeCell) -> bool:
     return change.beyond(change.null.floor) and (change.value - change.null.floor) * change.value > 0
 
 
-def _knowledge(cell: ClozeCell) -> Claim:
-    change = cell.measurement
-    floor = "" if change.null is None else f" ({floor_text(change.null)})"
+def knowledge_claim(cell: ClozeCell) -> Claim:
+    """What a kind of knowledge does to the unmodified model."""
+    change, null, about = cell.measurement, cell.measurement.null, f"Knowledge, {cell.kind}"
+    floor = "" if null is None else f" ({floor_text(null)})"
     value = f"log-odds change {valued(change)}{floor}"
     return Claim(
-        None if change.null is None else change.null.p_value,
-        beyond_twins(cell),
-        f"Knowledge, {cell.kind}: it {cell.verdict} the stereotype, {value}.",
-        f"Knowledge, {cell.kind}: its effect {_SHARED}, {value}.",
-        doubt=None
-        if change.null is None
-        else Doubt(f"Knowledge, {cell.kind}", value, with_plan(change.null)),
+        None if null is None else null.p_value,
+        beyond_null_models(cell),
+        f"{about}: it {cell.verdict} the stereotype, {value}.",
+        f"{about}: its effect is {_SHARED}, {value}.",
+        doubt=null if null is None else Doubt(about, value, replace(null, planned=null.planned or PLANNED)),
     )
 
 
-def is_knowledge(name: str) -> bool:
-    """Whether the claim of this name is about a kind of knowledge."""
-    return name.startswith(_KNOWLEDGE)
+def unclaimed_knowledge(claims: Mapping[str, Claim], prompts: Counteracts | None) -> list[str]:
+    """Sentences about the kinds of knowledge of which nothing is claimed: those that too few null models were
+    evaluated, the others that do not hold, and those that were not held against null models.
 
-
-def silent_text(claims: Mapping[str, Claim]) -> list[str]:
-    """A sentence about the kinds of knowledge that too few null models were asked about, and one about the
-    others of which nothing is claimed; their claims by name."""
+    claims: those that do not hold, by name.
+    """
     few = {
-        name.removeprefix(_KNOWLEDGE): claim.doubt.null
+        name.removeprefix(KNOWLEDGE): claim.doubt.null
         for name, claim in claims.items()
         if claim.doubt is not None and says_too_little(claim.doubt.null)
     }
@@ -112,46 +100,37 @@ def silent_text(claims: Mapping[str, Claim]) -> list[str]:
         draws, enough = min(null.draws for null in few.values()), max(null.enough for null in few.values())
         why = f"{too_few_text(draws)}; at least {enough} are needed"
         said.append(f"Knowledge, the effects of {len(few)} kinds: {why}: {', '.join(few)}.")
-    kinds = [name.removeprefix(_KNOWLEDGE) for name in claims if name.removeprefix(_KNOWLEDGE) not in few]
+    kinds = [name.removeprefix(KNOWLEDGE) for name in claims if name.removeprefix(KNOWLEDGE) not in few]
     if kinds:
-        said.append(f"Knowledge: the effects of {len(kinds)} kinds each {_SHARED}: {', '.join(kinds)}.")
+        said.append(f"Knowledge: the effects of {len(kinds)} kinds are each {_SHARED}: {', '.join(kinds)}.")
+    cells = [] if prompts is None else [cell for cell in prompts.knowledge() if cell.verdict == "untested"]
+    if cells:
+        said.append(
+            f"What {len(cells)} kinds of knowledge do to the odds was not compared with null models: "
+            "nothing is claimed of it."
+        )
     return said
 
 
-def untested_text(prompts: PromptsRun | None) -> list[str]:
-    """A sentence about the kinds of knowledge that were not held against twins, if there are any."""
-    cells = [] if prompts is None else [cell for cell in prompts.knowledge() if cell.verdict == "untested"]
-    if not cells:
-        return []
-    return [
-        f"What {len(cells)} kinds of knowledge do to the odds was not held against null models: "
-        "nothing is claimed of it."
-    ]
-
-
-def corrected(run: PromptsRun, claimed: Mapping[str, bool]) -> tuple[ClozeCell, ...]:
+def corrected(run: Counteracts, claimed: Mapping[str, bool]) -> tuple[ClozeCell, ...]:
     """All cells of a run, with the verdicts on log-odds that a page may show.
 
     claimed: whether each claim of the page holds. Changes that no claim is about, those of other models and
     variants, are corrected for their own number. What does not hold is not said.
     """
-    others = [
-        cell for cell in run.cells if tested(cell) and cell.name == CHANGE and not _named(run, cell, claimed)
-    ]
-    holds = {
-        id(cell): ok for cell, ok in zip(others, judged([_knowledge(cell) for cell in others]), strict=True)
-    }
+    holds, others = {}, []
+    for cell in run.cells:
+        if cell.name != CHANGE or not tested(cell):
+            continue
+        own = (cell.model, cell.variant, cell.group) == (run.settings.models[0], BASE, "")
+        name = f"{KNOWLEDGE}{cell.kind}"
+        if own and name in claimed:
+            holds[id(cell)] = claimed[name]
+        else:
+            others.append(cell)
+    judgments = judged([knowledge_claim(cell) for cell in others])
+    holds |= {id(cell): ok for cell, ok in zip(others, judgments, strict=True)}
     return tuple(
-        replace(cell, verdict=quiet_word(cell.measurement))
-        if cell.name == CHANGE
-        and tested(cell)
-        and not holds.get(id(cell), claimed.get(claim_name(cell.kind)))
-        else cell
+        cell if holds.get(id(cell), True) else replace(cell, verdict=quiet_word(cell.measurement))
         for cell in run.cells
     )
-
-
-def _named(run: PromptsRun, cell: ClozeCell, claimed: Mapping[str, bool]) -> bool:
-    """Whether one of the page's claims is about this cell."""
-    own = (cell.model, cell.variant, cell.group) == (run.settings.models[0], BASE, "")
-    return own and claim_name(cell.kind) in claimed

@@ -5,23 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from levelhead.inference.contents import Contents
-from levelhead.measures.certified import PERPLEXITY, Certificate
-from levelhead.measures.measurement import Measurement
-from levelhead.results.records.mitigating import BiasMoved, CandidateTested, OddsMoved
-from levelhead.results.runs import MitigateRun
+from levelhead.measures.certified import APPEARS, LEVEL, MIRROR, MIRROR_GAP, PERPLEXITY, WRITTEN, Certificate
+from levelhead.studies.mitigate import Mitigate
+from levelhead.studies.mitigate.records import BiasMoved, CandidateTested, OddsMoved
 
 CERTIFIED = "certified"  # the name by which `levelhead check` asks for how many mitigations are
 _SAID = 3  # odds in a sentence
+_NOTHING = 5e-4  # what a sentence calls 0
+_TWO_DIGITS = 9.95  # from which on a number has two digits before its point
 
 
-def sentence(run: MitigateRun) -> str:
+def sentence(run: Mitigate) -> str:
     """What came out, for somebody who must decide."""
     found = run.detected
     if found is None:
         return "Not finished: run the same command again; it goes on."
     if found.why_not:
         return f"No mitigation can be certified by the {found.bias}: {found.why_not}."
+    if not found.detected and found.bias in WRITTEN:
+        p = f"p {1.0 if found.p is None else found.p:.2f}"
+        seen = {
+            MIRROR: f"The mirror divergence, {found.value:+.3f} {found.unit}, is not clearly above 0 ({p})",
+            APPEARS: f"Who appears behind occupations does not clearly follow stereotypes ({p})",
+        }
+        return f"{seen[found.bias]}, so no mitigation is certified: there is nothing to lower."
     if not found.detected:
         p = "too few of them to tell" if found.p is None else f"p {found.p:.2f}"
         return (
@@ -30,9 +37,12 @@ def sentence(run: MitigateRun) -> str:
         )
     if run.certified:
         chosen = run.certified[0]
+        where = "on held-out items of its own only"
+        if chosen.certificate.holds_outside:
+            where = "on held-out items of its own and on text from elsewhere"
         return (
-            f"Certified on held-out items: {chosen.name} {bought(chosen, run.moved)}; at most 5 % of such "
-            "runs certify what is not so."
+            f"levelhead certifies, {where}: {chosen.name} {bought(chosen, run.moved)}. "
+            "At most 5 % of such runs certify what is not so."
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
@@ -45,13 +55,70 @@ def missed_text(tested: Certificate) -> str:
     return "would pass alone, but comes after one that fails, where the sequence of tests ends"
 
 
-def findings(run: MitigateRun) -> list[str]:
+def verdict(run: Mitigate, each: CandidateTested) -> str:
+    """A candidate in a few words, the same wherever it is shown."""
+    passes, found = each.certificate.p <= LEVEL, run.detected
+    if passes and found is not None and not found.detected and found.bias == MIRROR:
+        return "not tested (nothing to lower)"
+    if passes and found is not None and not found.detected:
+        return "not tested (no significant bias)"
+    return each.certificate.verdict
+
+
+def findings(run: Mitigate) -> list[str]:
     """What the chosen candidate moves, what becomes of odds, what else is raised, what was written."""
-    said = [moved_text(run), odds_text(run), spillover_text(run), written_text(run)]
-    return [text for text in said if text]
+    chosen, said, found = best(run), list[str](), run.detected
+    if found is not None and found.bias == MIRROR and found.detected:  # a size that no null says anything of
+        said.append(
+            f"The mirror divergence of the unmodified model is {found.value:.2f} {found.unit}. Every model "
+            "that is not exactly symmetric has one: it is a size to compare models by, and no claim of bias."
+        )
+    if chosen is not None:
+
+        def listed(moved: list[BiasMoved]) -> str:
+            return ", ".join(
+                f"{each.bias} ({arrow(each.before, each.after)} {each.unit}{effect_text(each, ', ')})"
+                for each in moved
+            )
+
+        own = [each for each in run.moved if each.candidate == chosen.name]
+        moves = [each for each in own if each.low is not None and each.high is not None]
+        sure = [each for each in moves if not (each.low or 0.0) <= 0 <= (each.high or 0.0)]
+        rest = [each for each in own if each not in sure]
+        parts = [f"moves {listed(sure)}"] if sure else []
+        parts += [f"is not shown to move {listed(rest)}"] if rest else []
+        said += [f"{chosen.name} {'; it '.join(parts)}."] if parts else []
+        odds_said = "; ".join(
+            f"for {each.occupation} {odds(each.before)} before, {odds(each.after)} after"
+            for each in sorted(chosen_odds(run), key=lambda line: -line.before)[:_SAID]
+        )
+        said += [f"Words of the stereotyped group : words of the other: {odds_said}."] if odds_said else []
+    if run.spillover:  # which other biases are raised for sure; the chosen candidate is named first
+        raised = [each for each in run.spillover if each.raised]
+        raised.sort(key=lambda each: chosen is None or each.candidate != chosen.name)
+        how = f"all {run.spillover[0].cells} cells counted"
+        spills = f"No candidate is shown to raise a bias that it was not fitted on ({how})."
+        if raised:
+            first = raised[0]
+            more = f", and {len(raised) - 1} more such cells" if len(raised) > 1 else ""
+            spills = (
+                f"{first.candidate} raises another bias, {first.bias}: {arrow(first.before, first.after)} "
+                f"{first.unit} ({how}){more}."
+            )
+        said.append(spills)
+    written = written_text(run)
+    return [*said, written] if written else said
 
 
-def best(run: MitigateRun) -> CandidateTested | None:
+def effect_text(each: BiasMoved, before: str = "") -> str:
+    """A bias as an effect size before and after; empty for what is read off texts, whose spread over prompts
+    is that of a few samples."""
+    if each.bias in WRITTEN:
+        return ""
+    return f"{before}effect size {arrow(each.effect_before, each.effect_after, 2)}"
+
+
+def best(run: Mitigate) -> CandidateTested | None:
     """The certified candidate, else the one that was tested first."""
     return next(iter((*run.certified, *run.candidates)), None)
 
@@ -59,70 +126,106 @@ def best(run: MitigateRun) -> CandidateTested | None:
 # ---- costs
 
 
-def costs(each: CandidateTested) -> str:
-    """What a candidate costs, in words."""
-    grown = each.certificate.costs.items()
-    parts = [f"{name} {cost_number(name, own)} {_cost_unit(name)}" for name, own in grown]
-    known = ", ".join(parts) or "no cost could be measured"
-    return known if each.passes == 1 else f"{known}, {each.passes} passes per answer"
-
-
 def bought(each: CandidateTested, moved: Sequence[BiasMoved]) -> str:
     """What a candidate gains with what it loses, as one clause. moved: what becomes of every bias."""
-    tested = each.certificate
-    change = f"lowers {tested.bias} from {tested.before:+.3f} to {tested.after:+.3f} {tested.unit}"
-    return f"{change}, {price(each, moved)} (measured: {costs(each)})"
+    own = each.certificate
+    return "; ".join([lowered(own), gained_outside(own), costs(each), *effects(each, moved)])
 
 
-def price(each: CandidateTested, moved: Sequence[BiasMoved]) -> str:
-    """What a candidate is known to lose, for the sentence that says what it gains.
+def lowered(tested: Certificate) -> str:
+    """`lowers the fill-in gap from 0.58 to 0 nats`."""
+    before, after = (_in_words(value) for value in (tested.before, tested.after))
+    return f"lowers the {tested.bias} from {before} to {after} {tested.unit}"
 
-    A loss is any cost that grew, within its margin or not, more than one pass per answer, and an effect size
-    that rises.
-    """
-    grown = each.certificate.costs.items()
+
+def gained_outside(tested: Certificate) -> str:
+    """`outside, the mirror gap falls from 2.1 to 1.8 nats (−14 %)`."""
+    outside = tested.outside
+    if outside is None:
+        return "not measured outside"
+    before, after = _in_words(outside.before), _in_words(outside.after)
+    if outside.p_gain > LEVEL:
+        return f"outside, the {MIRROR_GAP} is not shown to fall ({before} → {after} nats)"
+    return f"outside, the {MIRROR_GAP} falls from {before} to {after} nats (−{100 * outside.share:.0f} %)"
+
+
+def _every_cost(certificate: Certificate) -> list[tuple[str, str, float]]:
+    """Costs with what a sentence says behind their name, those outside last."""
+    outside = {} if certificate.outside is None else certificate.outside.costs
+    inside = [("", *cost) for cost in certificate.costs.items()]
+    return [*inside, *((" outside", *cost) for cost in outside.items())]
+
+
+def losses(each: CandidateTested) -> str:
+    """Every cost that grew, within its margin or not, and more than one pass per answer."""
+    certificate = each.certificate
     lost = [
-        f"{name} {cost_number(name, own)} {_cost_unit(name)}"
-        for name, own in grown
-        if own > 0 and float(cost_number(name, own).replace("−", "-"))
+        f"{name}{where} rises by {_change(name, own)[1:]} %"
+        if name == PERPLEXITY
+        else f"{_change(name, own)[1:]} points of {name}{where} are lost"
+        for where, name, own in _every_cost(certificate)
+        if own > 0 and _change(name, own)
     ]
-    lost += [f"{each.passes} passes per answer"] if each.passes > 1 else []
-    lost += [rises for bias in moved if bias.candidate == each.name and (rises := rise_text(bias))]
-    if lost:
-        return f"at the price of {', '.join(lost)}"
-    kept = ", ".join(name for name, _ in grown)
-    return f"with no measured loss in {kept}" if kept else "at a cost that was not measured"
+    if not certificate.costs:
+        lost.append("what it costs was not measured")
+    elif not lost:
+        lost.append("no measured ability falls")
+    return ", ".join([*lost, f"each answer takes {each.passes} passes"] if each.passes > 1 else lost)
 
 
-def rise_text(moved: BiasMoved) -> str:
-    """That an effect size rises although its numerator falls, and why; empty where it does not."""
-    before, after = abs(moved.effect_before), abs(moved.effect_after)
-    if round(after, 2) <= round(before, 2) or abs(moved.after) > abs(moved.before):
-        return ""
-    return (
-        f"an effect size of {moved.bias} that rises ({before:.2f} → {after:.2f}: its spread shrinks more "
-        f"than the bias, {arrow(moved.before, moved.after)} {moved.unit})"
-    )
+def kept(each: CandidateTested) -> str:
+    """What is measured as a cost and does not get worse, with how much better it gets."""
+    same = [
+        f"{name}{where} {change} {cost_unit(name)}"
+        if (change := _change(name, own))
+        else f"{name}{where} unchanged"
+        for where, name, own in _every_cost(each.certificate)
+        if own <= 0 or not _change(name, own)
+    ]
+    return f"not worse: {', '.join(same)}" if same else ""
+
+
+def costs(each: CandidateTested) -> str:
+    """What a candidate costs and what it does not, in words."""
+    return "; ".join(filter(None, (losses(each), kept(each))))
+
+
+def effects(each: CandidateTested, moved: Sequence[BiasMoved]) -> list[str]:
+    """Effect sizes that rise although their numerator falls, because their spread shrinks more."""
+    said = []
+    for bias in (bias for bias in moved if bias.candidate == each.name and bias.bias not in WRITTEN):
+        before, after = abs(bias.effect_before), abs(bias.effect_after)
+        if round(after, 2) > round(before, 2) and abs(bias.after) <= abs(bias.before):
+            first, last, old, new = map(_in_words, (before, after, bias.before, bias.after))
+            said.append(
+                f"the effect size of the {bias.bias} rises from {first} to {last}, because its spread "
+                f"shrinks more than the bias itself ({old} → {new} {bias.unit})"
+            )
+    return said
+
+
+def _in_words(value: float) -> str:
+    """A number of a sentence: two significant digits, and 0 where it rounds to nothing."""
+    text = f"{value:#.2g}".rstrip(".") if abs(value) >= _NOTHING else "0"
+    return text.replace("-", "−")
+
+
+def _change(name: str, grown: float) -> str:
+    """`+0.1`, `−28`: a change of perplexity or of an ability with two digits; "" where it rounds to none."""
+    value = 100 * math.expm1(grown) if name == PERPLEXITY else -100 * grown
+    text = f"{value:+.0f}" if abs(value) >= _TWO_DIGITS else f"{value:+.1f}"
+    return text.replace("-", "−") if float(text) else ""
 
 
 def cost_number(name: str, grown: float) -> str:
-    """Percent of perplexity, points of any other ability: `+1.0`, `−0.6`."""
-    return _signed(100 * math.expm1(grown) if name == PERPLEXITY else -100 * grown)
-
-
-def cost_title(name: str) -> str:
-    """`Perplexity, %`, `Language sense, points`."""
-    return f"{name[0].upper()}{name[1:]}, {_cost_unit(name)}"
-
-
-def _cost_unit(name: str) -> str:
-    return "%" if name == PERPLEXITY else "points"
-
-
-def _signed(value: float) -> str:
-    """One decimal with its sign; what rounds to nothing has none."""
+    """Percent of perplexity, points of any other ability: `+1.0`, `−0.6`, and 0.0 without a sign."""
+    value = 100 * math.expm1(grown) if name == PERPLEXITY else -100 * grown
     text = f"{value:+.1f}".replace("-", "−")
     return text.lstrip("+−") if not float(f"{value:.1f}") else text
+
+
+def cost_unit(name: str) -> str:
+    return "%" if name == PERPLEXITY else "points"
 
 
 def reached(tested: Certificate) -> str:
@@ -131,47 +234,13 @@ def reached(tested: Certificate) -> str:
 
 
 def arrow(before: float, after: float, digits: int = 3) -> str:
-    """A number before and after a change."""
     return f"{before:+z.{digits}f} → {after:+z.{digits}f}".replace("-", "−")
 
 
 # ---- sentences
 
 
-def moved_text(run: MitigateRun) -> str:
-    """Which biases the chosen candidate moves, in natural units and as effect sizes."""
-    chosen = best(run)
-    if chosen is None:
-        return ""
-    own = [each for each in run.moved if each.candidate == chosen.name]
-    moves = [each for each in own if each.low is not None and each.high is not None]
-    sure = [each for each in moves if not (each.low or 0.0) <= 0 <= (each.high or 0.0)]
-    rest = [each for each in own if each not in sure]
-    parts = [f"moves {_listed(sure)}"] if sure else []
-    parts += [f"is not shown to move {_listed(rest)}"] if rest else []
-    return f"{chosen.name} {'; it '.join(parts)}." if parts else ""
-
-
-def _listed(moved: list[BiasMoved]) -> str:
-    return ", ".join(
-        f"{each.bias} ({arrow(each.before, each.after)} {each.unit}, effect size "
-        f"{arrow(each.effect_before, each.effect_after, 2)})"
-        for each in moved
-    )
-
-
-def odds_text(run: MitigateRun) -> str:
-    """The odds of some occupations before and after the chosen candidate."""
-    lines = chosen_odds(run)
-    said = "; ".join(
-        f"for {each.occupation} {odds(each.before)} before, {odds(each.after)} after"
-        for each in sorted(lines, key=lambda line: -line.before)[:_SAID]
-    )
-    return f"Words of the stereotyped group : words of the other: {said}." if said else ""
-
-
-def chosen_odds(run: MitigateRun) -> list[OddsMoved]:
-    """The odds before and after the chosen candidate."""
+def chosen_odds(run: Mitigate) -> list[OddsMoved]:
     chosen = best(run)
     return [] if chosen is None else [each for each in run.odds if each.candidate == chosen.name]
 
@@ -185,25 +254,7 @@ def odds(nats: float) -> str:
     return f"{shown} : 1" if nats >= 0 else f"1 : {shown}"
 
 
-def spillover_text(run: MitigateRun) -> str:
-    """Which other biases a candidate raises for sure; the chosen one is named first."""
-    if not run.spillover:
-        return ""
-    chosen = best(run)
-    raised = [each for each in run.spillover if each.raised]
-    raised.sort(key=lambda each: chosen is None or each.candidate != chosen.name)
-    how = f"all {run.spillover[0].cells} cells counted"
-    if not raised:
-        return f"No candidate is shown to raise a bias that it was not fitted on ({how})."
-    first = raised[0]
-    more = f", and {len(raised) - 1} more such cells" if len(raised) > 1 else ""
-    return (
-        f"{first.candidate} raises another bias, {first.bias}: {arrow(first.before, first.after)} "
-        f"{first.unit} ({how}){more}."
-    )
-
-
-def written_text(run: MitigateRun) -> str:
+def written_text(run: Mitigate) -> str:
     """Which candidate lies in the folder as a model, or why none does."""
     written = run.written
     if written is None or not run.certified:
@@ -219,14 +270,3 @@ def written_text(run: MitigateRun) -> str:
         time = f" Time relative to the unmodified model: {', '.join(took)}." if took else ""
         return f"The folder model/ of the run holds {written.candidate}{also} as transformers loads it.{time}"
     return f"No folder was written: {written.reason.rstrip('.')}."
-
-
-# ---- for `levelhead check`
-
-
-def certified_measurement(contents: Contents) -> Measurement:
-    """How many mitigations a run certifies."""
-    run = contents.mitigations
-    if run is None or run.detected is None:
-        return Measurement.missing(CERTIFIED, "no mitigations were tried in this run")
-    return Measurement(CERTIFIED, float(len(run.certified)), n=len(run.candidates))

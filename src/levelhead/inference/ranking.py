@@ -10,18 +10,17 @@ Up to 12 models are compared two by two; of more, each with the first of the lis
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
-from levelhead.inference.compare_items import measured_difference
-from levelhead.measures.bias_size import bias_size
-from levelhead.measures.catalog import ALPHA, CATALOG, Catalog, MeasureInfo
-from levelhead.measures.corrections import holm
+from levelhead.inference.comparing import measured_difference
+from levelhead.measures.catalog import ALPHA, CATALOG, Catalog, MeasureInfo, bias_size
 from levelhead.measures.measurement import Measurement
-from levelhead.results.records.survey import SurveyDifference, SurveyLine, SurveyTask
-from levelhead.results.runs import SurveyRun
-from levelhead.results.steps import training_steps
+from levelhead.measures.statistics import holm
+from levelhead.runs.common import training_steps
+from levelhead.studies.survey import Survey
+from levelhead.studies.survey.records import SurveyDifference, SurveyLine, SurveyTask
 
 MOST_IN_PAIRS = 12  # models; of more, each is compared with the first
 # Parts of other measures, or numbers on the scale of one model's outputs: in the table, but not compared.
@@ -29,11 +28,6 @@ _NOT_COMPARED = frozenset(
     {"ss", "ss_swapped", "preference", "distance", "icat", "accuracy", "parity", "strict_parity"}
 )
 Sizes = dict[tuple[str, str], dict[str, Measurement]]  # (bias, measure) -> model -> size of its bias
-
-
-def survey_catalog(run: SurveyRun) -> Catalog:
-    """The built-in measures and those of the survey's user, whose own come first."""
-    return CATALOG.joined_by(*run.measures)
 
 
 def compared(info: MeasureInfo) -> bool:
@@ -45,7 +39,7 @@ def _ranked(info: MeasureInfo) -> bool:
     return info.side == "bias" and info.biased != "none" and info.neutral is not None
 
 
-def bias_sizes(tasks: Iterable[SurveyTask], catalog: Catalog) -> Sizes:
+def _bias_sizes(tasks: Iterable[SurveyTask], catalog: Catalog) -> Sizes:
     """How far every model lies from neutral, by bias and measure, where it has a value.
 
     A model that does not read plain English is neither ranked nor compared.
@@ -67,11 +61,10 @@ def bias_sizes(tasks: Iterable[SurveyTask], catalog: Catalog) -> Sizes:
 # ---- the table
 
 
-def survey_lines(run: SurveyRun) -> list[SurveyLine]:
+def survey_lines(run: Survey) -> list[SurveyLine]:
     """Every measure of every model, bias by bias and measure by measure, the least biased model first; then
-    models that could not be asked."""
-    sizes = bias_sizes(run.tasks, survey_catalog(run))
-    places = {pair: _ranks(by_model) for pair, by_model in sizes.items()}
+    models that could not be evaluated."""
+    sizes = _bias_sizes(run.tasks, CATALOG.joined_by(*run.measures))
     steps = training_steps(run.settings.models)
     lines = []
     for task in run.tasks:
@@ -92,90 +85,68 @@ def survey_lines(run: SurveyRun) -> list[SurveyLine]:
             reason=task.reason or task.doubt,
         )
         for measurement in task.measured:
-            pair = (task.bias, measurement.name)
-            size = sizes.get(pair, {}).get(task.model)
-            rank = places.get(pair, {}).get(task.model)
-            lines.append(_line(blank, measurement, None if size is None else size.value, rank))
+            by_model = sizes.get((task.bias, measurement.name), {})
+            own = by_model[task.model].value if task.model in by_model else None
+            others = [size.value for size in by_model.values() if size.value is not None]
+            low, high = measurement.interval or (None, None)
+            line = replace(
+                blank,
+                measure=measurement.name,
+                value=measurement.value,
+                low=low,
+                high=high,
+                n=measurement.n,
+                neutral=measurement.neutral,
+                size=own,
+                # 1 is nearest to neutral; equal sizes share a rank.
+                rank=None if own is None else 1 + sum(other < own for other in others),
+                reason=measurement.reason or blank.reason,
+            )
+            lines.append(line)
         if task.failed:
             lines.append(blank)
-    return _in_order(lines, run.settings.biases)
-
-
-def _line(blank: SurveyLine, measurement: Measurement, size: float | None, rank: int | None) -> SurveyLine:
-    low, high = measurement.interval or (None, None)
-    return replace(
-        blank,
-        measure=measurement.name,
-        value=measurement.value,
-        low=low,
-        high=high,
-        n=measurement.n,
-        neutral=measurement.neutral,
-        size=size,
-        rank=rank,
-        reason=measurement.reason or blank.reason,
-    )
-
-
-def _ranks(by_model: Mapping[str, Measurement]) -> dict[str, int]:
-    """1 is nearest to neutral; equal sizes share a rank."""
-    values = {model: size.value for model, size in by_model.items() if size.value is not None}
-    return {model: 1 + sum(other < value for other in values.values()) for model, value in values.items()}
-
-
-def _in_order(lines: Sequence[SurveyLine], biases: Sequence[str]) -> list[SurveyLine]:
     measures = list(dict.fromkeys(line.measure for line in lines if line.measure))
     places = {name: place for place, name in enumerate([*measures, ""])}
-
-    def place(line: SurveyLine) -> tuple[int, int, float]:
-        return biases.index(line.bias), places[line.measure], math.inf if line.rank is None else line.rank
-
-    return sorted(lines, key=place)
+    biases = run.settings.biases
+    return sorted(lines, key=lambda x: (biases.index(x.bias), places[x.measure], x.rank or math.inf))
 
 
 # ---- differences
 
 
-def survey_differences(run: SurveyRun) -> list[SurveyDifference]:
+def survey_differences(run: Survey) -> list[SurveyDifference]:
     """Models two by two on every measure that they are compared by, with Holm's p over all of them."""
-    catalog = survey_catalog(run)
-    sizes = bias_sizes(run.tasks, catalog)
-    listed = [
-        difference
-        for (bias, measure), by_model in sizes.items()
-        if compared(catalog.info(measure))
-        for difference in _differences(bias, measure, by_model)
-    ]
+    catalog = CATALOG.joined_by(*run.measures)
+    listed = []
+    for (bias, measure), by_model in _bias_sizes(run.tasks, catalog).items():
+        if not compared(catalog.info(measure)):
+            continue
+        models = list(by_model)
+        pairs: Iterable[tuple[str, str]] = combinations(models, 2)
+        if len(models) > MOST_IN_PAIRS:
+            pairs = ((models[0], other) for other in models[1:])
+        for first, second in pairs:
+            difference = measured_difference(by_model[first], by_model[second])
+            if difference is None:  # evaluated on other data
+                continue
+            low, high = difference.interval or (None, None)
+            line = SurveyDifference(
+                bias=bias,
+                measure=measure,
+                first=first,
+                second=second,
+                value=difference.value,
+                low=low,
+                high=high,
+                p=difference.p,
+                corrected=None,
+                real=False,
+                paired=difference.paired,
+                how=difference.how,
+            )
+            listed.append(line)
     adjusted = holm([math.nan if each.p is None else each.p for each in listed])
     return [
         each if each.p is None else replace(each, corrected=float(p), real=bool(p < ALPHA))
         for each, p in zip(listed, adjusted, strict=True)
     ]
-
-
-def _differences(bias: str, measure: str, by_model: Mapping[str, Measurement]) -> Iterator[SurveyDifference]:
-    for first, second in _pairs(list(by_model)):
-        difference = measured_difference(by_model[first], by_model[second])
-        if difference is None:  # asked on other data
-            continue
-        low, high = difference.interval or (None, None)
-        yield SurveyDifference(
-            bias=bias,
-            measure=measure,
-            first=first,
-            second=second,
-            value=difference.value,
-            low=low,
-            high=high,
-            p=difference.p,
-            corrected=None,
-            real=False,
-            paired=difference.paired,
-            how=difference.how,
-        )
-
-
-def _pairs(models: Sequence[str]) -> Iterable[tuple[str, str]]:
-    if len(models) <= MOST_IN_PAIRS:
-        return combinations(models, 2)
-    return ((models[0], other) for other in models[1:])

@@ -1,17 +1,20 @@
-"""Does a head look less at the attribute word when the stereotype is turned? (docs/method.md,
+"""Does a head attend less to the attribute word when the stereotype is reversed? (docs/method/heads.md,
 Counter-stereotypes)"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelhead.errors import BadProbe
 from levelhead.measures.clustered import Clusterings, clustered_effect
+from levelhead.measures.measurement import ContrastPart as ContrastPart
+from levelhead.measures.measurement import HeadSet as HeadSet
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import (
     DEFAULT,
@@ -22,8 +25,6 @@ from levelhead.measures.statistics import (
     q_values,
 )
 
-HeadSet = Literal["biased - regular", "biased"]
-ContrastPart = Literal["whole", "stereotype", "group words"]
 _PART_NAMES: dict[ContrastPart, str] = {
     "whole": "attention contrast",
     "stereotype": "attention contrast, stereotype part",
@@ -56,7 +57,7 @@ class CounterTest:
 def attention_to_attribute(
     rows: npt.ArrayLike, allowed: npt.ArrayLike, attribute: npt.ArrayLike
 ) -> FloatArray:
-    """How much the target word looks at the attribute word in every head, [layer, head].
+    """How much the target word attends to the attribute word in every head, [layer, head].
 
         a' = (a − min a) / (max a − min a)   over the allowed columns, each target token's row by itself
         score = mean over target tokens of Σ a' over attribute tokens
@@ -68,9 +69,7 @@ def attention_to_attribute(
     """
     a, columns = np.asarray(rows, dtype=np.float64), np.asarray(attribute, dtype=bool)
     if a.ndim != 4 or columns.shape != a.shape[3:] or not np.isfinite(a).all():
-        raise BadProbe(
-            f"Attention {a.shape} and attribute {columns.shape}: give [layer, head, token, token], no NaN."
-        )
+        raise BadProbe(f"Attention must be finite [layer, head, token, token] (got shape {a.shape})")
     seen = np.asarray(allowed, dtype=bool)
     if seen.shape not in (columns.shape, a.shape[2:]):
         raise BadProbe(f"allowed has shape {seen.shape}; it must be {columns.shape} or {a.shape[2:]}.")
@@ -90,8 +89,7 @@ def attention_to_attribute(
 def counter_test(
     original: npt.ArrayLike, counter: npt.ArrayLike, scores: npt.ArrayLike, resampling: Resampling = DEFAULT
 ) -> CounterTest:
-    """One-tailed paired t-tests: is attention in the original sentence greater than in its
-    counter-stereotype?
+    """One-tailed paired t-tests: is attention in the original greater than in its counter-stereotype?
 
         d[sentence] = mean over the group's heads of (original − counter);   t = mean(d) / (sd(d) / sqrt(n))
 
@@ -101,13 +99,35 @@ def counter_test(
     Reference: bias-a-head, section 5.2.
     """
     first, second, b = _paired(original, counter, scores)
-    paired = ~np.isnan(first)
     t, p_value = paired_t_test(first, second)
-    groups = {
-        name: _group_test(name, first[:, heads], second[:, heads], resampling)
-        for name, heads in _groups(b).items()
-    }
-    return CounterTest(groups, _mean(first - second, 0), t, p_value, q_values(p_value), paired.sum(axis=0))
+    groups = {}
+    for group, heads in (("biased", b > 0), ("regular", b <= 0)):
+        before, after = _mean(first[:, heads], 1), _mean(second[:, heads], 1)
+        scored, size = ~np.isnan(before), int(heads.sum())
+        n = int(scored.sum())
+        known: dict[str, Any] = {"n": n, "neutral": 0.0}
+        known["unscored"] = {_UNSCORED: before.size - n} if size and n < before.size else {}
+        known["settings"] = resampling.settings("BCa bootstrap", "sentences")
+        known["settings"] |= {"test": "paired t, one-tailed"}
+        name = f"attention change, {group} heads"
+        if not size or n < 2:
+            reason = f"{n} scored sentences, at least 2 are needed" if size else "no head in this group"
+            groups[group] = Measurement.missing(name, reason, **known)
+            continue
+        before, after = before[scored], after[scored]
+        own_t, own_p = (float(part) for part in paired_t_test(before, after))
+        details = {
+            "t": None if np.isnan(own_t) else own_t,
+            "p_value": None if np.isnan(own_p) else own_p,
+            "mean_original": float(before.mean()),
+            "mean_counter": float(after.mean()),
+            "heads": float(size),
+        }
+        difference = before - after
+        interval = mean_interval(difference, resampling)
+        groups[group] = Measurement(name, float(difference.mean()), interval, details=details, **known)
+    n_paired = (~np.isnan(first)).sum(axis=0)
+    return CounterTest(groups, _mean(first - second, 0), t, p_value, q_values(p_value), n_paired)
 
 
 def counter_contrasts(
@@ -124,7 +144,7 @@ def counter_contrasts(
         y = d[biased] − d[regular], or d[biased] alone
         whole = mean y                                             the paper's claim, for biased − regular
         stereotype = ½ (mean y over side A + mean y over side B)   what the stereotype does, sides balanced
-        group words = ½ (mean y over side A − mean y over side B)  looking at A's words whatever is said
+        group words = ½ (mean y over side A − mean y over side B)  attention to A's words whatever is said
 
     sides [sentence] is True where the original's attribute word is of group A; there y = stereotype + group
     words, on the other side y = stereotype − group words. Sentences that share a template or a word are no
@@ -132,51 +152,31 @@ def counter_contrasts(
     clustered_effect). Two-sided, where the heads paper's t-tests are one-tailed and by sentence.
     """
     first, second, b = _paired(original, counter, scores)
-    by_group = {name: _mean((first - second)[:, heads], 1) for name, heads in _groups(b).items()}
-    y: dict[HeadSet, FloatArray] = {
-        "biased - regular": by_group["biased"] - by_group["regular"],
-        "biased": by_group["biased"],
-    }
+    biased, regular = (_mean((first - second)[:, heads], 1) for heads in (b > 0, b <= 0))
+    y: dict[HeadSet, FloatArray] = {"biased - regular": biased - regular, "biased": biased}
     in_a = np.asarray(sides, dtype=bool)
     if in_a.shape != (len(first),):
-        raise BadProbe(f"{in_a.size} sides came for {len(first)} sentences. Give one for each sentence.")
-    return tuple(
-        Contrast(
-            heads, part, _contrast(f"{named}, {heads} heads", part, values, in_a, clusterings, resampling)
-        )
-        for heads, values in y.items()
-        for part, named in _PART_NAMES.items()
-    )
-
-
-def _contrast(
-    name: str,
-    part: ContrastPart,
-    y: FloatArray,
-    in_a: npt.NDArray[np.bool_],
-    clusterings: Clusterings,
-    resampling: Resampling,
-) -> Measurement:
-    """One part of y [sentence], NaN where unscored."""
-    scored = ~np.isnan(y)
-    n = int(scored.sum())
-    unscored = {_UNSCORED: y.size - n} if n < y.size else {}
-    if n < 3:
-        reason = f"{n} sentences with scored attention in these heads, at least 3 are needed"
-        return Measurement.missing(name, reason, n=n, unscored=unscored, neutral=0.0)
-    side = np.where(in_a[scored], 1.0, -1.0)
-    if part != "whole" and abs(side.sum()) == n:
-        return Measurement.missing(name, "all sentences are of one side", n=n, unscored=unscored, neutral=0.0)
-    one = np.ones(n)
-    columns = {"whole": [one], "stereotype": [one, side], "group words": [side, one]}[part]
-    labels = {label: np.asarray(given)[scored] for label, given in clusterings.items()}
-    measured = clustered_effect(name, y[scored], np.stack(columns, axis=1), labels, resampling)
-    return replace(measured, unscored=unscored)
-
-
-def _groups(b: FloatArray) -> dict[str, npt.NDArray[np.bool_]]:
-    """Which heads are biased, and which are regular: [layer, head] each."""
-    return {"biased": b > 0, "regular": b <= 0}
+        raise BadProbe(f"{len(first)} sentences need one side each (got {in_a.size} sides)")
+    contrasts = []
+    for (heads, values), (part, named) in product(y.items(), _PART_NAMES.items()):
+        name, scored = f"{named}, {heads} heads", ~np.isnan(values)
+        n, side = int(scored.sum()), np.where(in_a[scored], 1.0, -1.0)
+        unscored = {_UNSCORED: values.size - n} if n < values.size else {}
+        reason = ""
+        if n < 3:
+            reason = f"{n} sentences with scored attention in these heads, at least 3 are needed"
+        elif part != "whole" and abs(side.sum()) == n:
+            reason = "all sentences are of one side"
+        if reason:
+            measured = Measurement.missing(name, reason, n=n, unscored=unscored, neutral=0.0)
+        else:
+            one = np.ones(n)
+            columns = {"whole": [one], "stereotype": [one, side], "group words": [side, one]}[part]
+            labels = {label: np.asarray(given)[scored] for label, given in clusterings.items()}
+            measured = clustered_effect(name, values[scored], np.stack(columns, axis=1), labels, resampling)
+            measured = replace(measured, unscored=unscored)
+        contrasts.append(Contrast(heads, part, measured))
+    return tuple(contrasts)
 
 
 def _paired(
@@ -194,33 +194,6 @@ def _paired(
         raise BadProbe("A head's bias score is NaN or infinite. Give a finite score for every head.")
     paired = ~(np.isnan(first) | np.isnan(second))
     return np.where(paired, first, np.nan), np.where(paired, second, np.nan), b
-
-
-def _group_test(name: str, original: FloatArray, counter: FloatArray, resampling: Resampling) -> Measurement:
-    """The test of one group; original and counter [sentence, head of the group], NaN in the same places."""
-    sentences, heads = original.shape
-    before, after = _mean(original, 1), _mean(counter, 1)
-    scored = ~np.isnan(before)
-    n = int(scored.sum())
-    known: dict[str, Any] = {"n": n, "neutral": 0.0}
-    known["unscored"] = {_UNSCORED: sentences - n} if heads and n < sentences else {}
-    known["settings"] = {**resampling.settings("BCa bootstrap", "sentences"), "test": "paired t, one-tailed"}
-    name = f"attention change, {name} heads"
-    if not heads or n < 2:
-        reason = "no head in this group" if not heads else f"{n} scored sentences, at least 2 are needed"
-        return Measurement.missing(name, reason, **known)
-    before, after = before[scored], after[scored]
-    t, p_value = (float(part) for part in paired_t_test(before, after))
-    details = {
-        "t": None if np.isnan(t) else t,
-        "p_value": None if np.isnan(p_value) else p_value,
-        "mean_original": float(before.mean()),
-        "mean_counter": float(after.mean()),
-        "heads": float(heads),
-    }
-    difference = before - after
-    interval = mean_interval(difference, resampling)
-    return Measurement(name, float(difference.mean()), interval, details=details, **known)
 
 
 def _mean(values: FloatArray, axis: int) -> FloatArray:

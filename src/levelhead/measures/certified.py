@@ -1,47 +1,41 @@
-"""Which of several mitigations is certified: error at most 5 % for all of them together (docs/method.md).
+"""Which of several mitigations is certified: error at most 5 % for all of them together.
 
 Items fall by cluster into parts A (to fit on), B (to order candidates on) and C (to test on). On C candidates
 are tested in the order that B gave them, each by
 
     p = max( p of gain ≤ δ, p of overshoot, p of each cost ≥ its margin )
 
-and the first p > 0.05 ends the sequence. The chance that any candidate before it is not as claimed is at most
-5 %, however many there are: an intersection-union test for each, and a fixed sequence of them. Each p is a
-one-sided cluster-robust t-test of paired items; of right and wrong answers also a score test.
-References: Laufer-Goldshtein et al. 2023 (Pareto testing); Angelopoulos et al. 2021 (Learn then test); Berger
-1982; Maurer et al. 1995; Tango 1998.
+and the first p > 0.05 ends the sequence: an intersection-union test for each, and a fixed sequence of them.
+Reasons and references: docs/method/certified.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy  # its parts are imported when they are used: `levelhead --help` does not wait for them
 
 from levelhead.errors import BadProbe
-from levelhead.measures.statistics import FloatArray, Interval
+from levelhead.measures.certificate import APPEARS as APPEARS
+from levelhead.measures.certificate import INSIDE_ONLY as INSIDE_ONLY
+from levelhead.measures.certificate import LEARNED as LEARNED
+from levelhead.measures.certificate import LEVEL as LEVEL
+from levelhead.measures.certificate import MIRROR as MIRROR
+from levelhead.measures.certificate import MIRROR_GAP as MIRROR_GAP
+from levelhead.measures.certificate import PERPLEXITY as PERPLEXITY
+from levelhead.measures.certificate import WRITTEN as WRITTEN
+from levelhead.measures.certificate import Certificate as Certificate
+from levelhead.measures.certificate import Margins as Margins
+from levelhead.measures.certificate import Outside as Outside
+from levelhead.measures.certificate import Verdict as Verdict
+from levelhead.measures.statistics import FloatArray, Interval, holm
 
-LEVEL = 0.05
-PERPLEXITY = "perplexity"  # the cost that is the logarithm of one, in nats per token
 # Shares of pronouns that miss the gender which a noun states, and which a first name or title states.
 AGREEMENT, NAME_AGREEMENT = "agreement", "agreement of names"
-_LEARNED = "GLUE "  # and a task: the cost that is the share of wrong answers after fine-tuning on it
-Verdict = Literal["certified", "helps but costs", "not shown", "not reached", "overshoots"]
-
-
-def learned_cost(task: str) -> str:
-    """The name of the cost of fine-tuning on a task of GLUE."""
-    return f"{_LEARNED}{task}"
-
-
-def is_learned(cost: str) -> bool:
-    """Whether a cost is one of fine-tuning."""
-    return cost.startswith(_LEARNED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +62,6 @@ class PairedItems:
             raise BadProbe(f"{self.name}: give the same items before and after, finite, at least one.")
 
     def mean(self, values: FloatArray) -> float:
-        """The weighted mean over items."""
         return float(np.average(values, weights=self.weights))
 
     @property
@@ -87,7 +80,7 @@ def p_at_most(values: FloatArray, bound: float, items: PairedItems) -> float:
         return 1.0
     if stderr == 0:
         return 0.0 if mean > bound else 1.0
-    return float(stats.t.sf((mean - bound) / stderr, clusters - 1))
+    return float(scipy.stats.t.sf((mean - bound) / stderr, clusters - 1))
 
 
 def p_of_cost(cost: PairedItems, margin: float) -> float:
@@ -99,12 +92,10 @@ def p_of_cost(cost: PairedItems, margin: float) -> float:
     beside it.
     """
     p = p_at_most(cost.before - cost.after, -margin, cost)
-    return max(p, _score_p(cost, margin)) if cost.answers else p
-
-
-def _score_p(cost: PairedItems, margin: float) -> float:
-    """Φ( (w − b − n δ) / √( n (2 q + δ (1 − δ)) ) ) of w answers that got worse and b that got better of n; q
-    is the likeliest share of the better ones where w/n − b/n is δ."""
+    if not cost.answers:
+        return p
+    # Φ( (w − b − n δ) / √( n (2 q + δ (1 − δ)) ) ) of w answers that got worse and b that got better of n;
+    # q is the likeliest share of the better ones where w/n − b/n is δ
     n, change = cost.answers, cost.after - cost.before
     worse, better = (n * cost.mean(np.maximum(sign * change, 0)) for sign in (1, -1))
     linear = (2 * n - worse + better) * margin - worse - better
@@ -112,15 +103,15 @@ def _score_p(cost: PairedItems, margin: float) -> float:
     variance = likeliest / 2 + n * margin * (1 - margin)
     if variance <= 0:
         return 1.0
-    return float(stats.norm.cdf((worse - better - n * margin) / math.sqrt(variance)))
+    return max(p, float(scipy.stats.norm.cdf((worse - better - n * margin) / math.sqrt(variance))))
 
 
-def mean_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -> Interval | None:
+def weighted_interval(values: FloatArray, items: PairedItems, level: float = 0.95) -> Interval | None:
     """The cluster-robust interval of the weighted mean; None where there is one cluster."""
     mean, stderr, clusters = _robust(values, items)
     if stderr is None:
         return None
-    half = float(stats.t.ppf((1 + level) / 2, clusters - 1)) * stderr
+    half = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1)) * stderr
     return mean - half, mean + half
 
 
@@ -128,7 +119,7 @@ def _robust(values: FloatArray, items: PairedItems) -> tuple[float, float | None
     """Mean, its cluster-robust standard error (CR1), and how many clusters there are, less one for every
     stratum beyond the first.
 
-    Items of a stratum are held against its own mean: what lifts one kind and lowers the other is no
+    Items of a stratum are compared with its own mean: what lifts one kind and lowers the other is no
     uncertainty of the mean, for either has its share in every sample.
     """
     weights = np.ones(len(values)) if items.weights is None else items.weights
@@ -149,88 +140,6 @@ def _robust(values: FloatArray, items: PairedItems) -> tuple[float, float | None
     return mean, stderr if stderr > rounding else 0.0, max(2, len(names) - len(kinds) + 1)
 
 
-@dataclass(frozen=True)
-class Margins:
-    """What a mitigation must gain, and what it may cost."""
-
-    gain: float = 0.0  # δ, in the bias's natural unit
-    overshoot: float = 0.25  # of the bias before, on the other side of neutral
-    costs: Mapping[str, float] = field(default_factory=dict)  # by the cost's name
-    other: float = 0.02  # for a cost without a margin of its own
-
-    def cost(self, name: str) -> float:
-        """How far a cost may grow."""
-        return self.costs.get(name, self.other)
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What one candidate shows on items that it was neither fitted nor ordered on."""
-
-    candidate: str
-    bias: str
-    unit: str
-    before: float
-    after: float
-    gain: float  # toward neutral, in the unit
-    interval: Interval | None  # of the gain
-    p_gain: float
-    p_overshoot: float
-    p_costs: Mapping[str, float]
-    costs: Mapping[str, float]  # by name: how far each grew
-    certified: bool = False
-    cost_intervals: Mapping[str, Interval | None] = field(default_factory=dict)  # of how far each grew
-
-    def with_costs(self, costs: Sequence[PairedItems], margins: Margins) -> Certificate:
-        """The same with more costs."""
-        grown = {c.name: c.change for c in costs}
-        intervals = {c.name: mean_interval(c.after - c.before, c) for c in costs}
-        return replace(
-            self,
-            p_costs={**self.p_costs, **{c.name: p_of_cost(c, margins.cost(c.name)) for c in costs}},
-            costs={**self.costs, **grown},
-            cost_intervals={**self.cost_intervals, **intervals},
-        )
-
-    def with_unknown_costs(self, names: Sequence[str]) -> Certificate:
-        """The same with costs that could not be measured: that they stay within a margin is not shown."""
-        return replace(self, p_costs={**self.p_costs, **dict.fromkeys(names, 1.0)})
-
-    @property
-    def p(self) -> float:
-        """The largest p of all that is claimed."""
-        return max(self.p_gain, self.p_overshoot, *self.p_costs.values())
-
-    @property
-    def lessened(self) -> float:
-        """By how much the size of the bias fell, whichever way it leans."""
-        return abs(self.before) - abs(self.after)
-
-    @property
-    def too_costly(self) -> bool:
-        """Whether these items show that a cost is at least its margin."""
-        return max(self.p_costs.values(), default=0.0) > 1 - LEVEL
-
-    @property
-    def verdict(self) -> Verdict:
-        """The candidate in a word or three. Not reached: it passes every test, but one before it failed, or
-        the bias itself does not stand out from null models."""
-        if self.certified or self.p <= LEVEL:
-            return "certified" if self.certified else "not reached"
-        if self.p_gain > LEVEL:
-            return "not shown"
-        if self.p_overshoot > LEVEL and self.before * self.after < 0:
-            return "overshoots"
-        return "helps but costs" if max(self.p_costs.values(), default=0.0) > LEVEL else "not shown"
-
-    @property
-    def missed(self) -> tuple[str, ...]:
-        """Which of the claims did not hold."""
-        costs = [name for name, p in self.p_costs.items() if p > LEVEL]
-        gain = ["gain"] if self.p_gain > LEVEL else []
-        return (*gain, *(["overshoot"] if self.p_overshoot > LEVEL else []), *costs)
-
-
 def certificate(
     candidate: str, bias: PairedItems, sign: int, costs: Sequence[PairedItems], margins: Margins
 ) -> Certificate:
@@ -241,25 +150,99 @@ def certificate(
     """
     before, after = sign * bias.before, sign * bias.after
     gained = before - after
-    return Certificate(
+    certificate = Certificate(
         candidate=candidate,
         bias=bias.name,
         unit=bias.unit,
         before=bias.mean(bias.before),
         after=bias.mean(bias.after),
         gain=bias.mean(gained),
-        interval=mean_interval(gained, bias),
+        interval=weighted_interval(gained, bias),
         p_gain=p_at_most(gained, margins.gain, bias),
         p_overshoot=p_at_most(after + margins.overshoot * before, 0.0, bias),
         p_costs={},
         costs={},
-    ).with_costs(costs, margins)
+    )
+    return with_costs(certificate, costs, margins)
 
 
-def in_sequence(tested: Sequence[Certificate], level: float = LEVEL) -> list[Certificate]:
-    """The same in their order, those before the first p above the level certified."""
+def with_outside(
+    certificate: Certificate, gap: PairedItems, costs: Sequence[PairedItems], margins: Margins
+) -> Certificate:
+    """The certificate with what the candidate shows outside: the paired test of a smaller mirror gap, and
+    costs at the same margins."""
+    gained = gap.before - gap.after
+    outside = Outside(
+        sentences=len(gained),
+        before=gap.mean(gap.before),
+        after=gap.mean(gap.after),
+        gain=gap.mean(gained),
+        interval=weighted_interval(gained, gap),
+        p_gain=p_at_most(gained, 0.0, gap),
+        p_costs={each.name: p_of_cost(each, margins.cost(each.name)) for each in costs},
+        costs={each.name: each.change for each in costs},
+        cost_intervals={each.name: weighted_interval(each.after - each.before, each) for each in costs},
+    )
+    return replace(certificate, outside=outside)
+
+
+def with_costs(certificate: Certificate, costs: Sequence[PairedItems], margins: Margins) -> Certificate:
+    intervals = {c.name: weighted_interval(c.after - c.before, c) for c in costs}
+    return replace(
+        certificate,
+        p_costs={**certificate.p_costs, **{c.name: p_of_cost(c, margins.cost(c.name)) for c in costs}},
+        costs={**certificate.costs, **{c.name: c.change for c in costs}},
+        cost_intervals={**certificate.cost_intervals, **intervals},
+    )
+
+
+def in_sequence(tested: Sequence[Certificate]) -> list[Certificate]:
+    """The same in their order, those before the first p above the level certified.
+
+    The gains outside are tested for all candidates together (Holm), with an error of 5 % of their own.
+    """
+    outside = holm([np.nan if each.outside is None else each.outside.p_gain for each in tested])
     passed, going = [], True
-    for each in tested:
-        going = going and each.p <= level
-        passed.append(replace(each, certified=going))
+    for each, p in zip(tested, outside.tolist(), strict=True):
+        going = going and each.p <= LEVEL
+        there = None if each.outside is None else replace(each.outside, p_gain=p)
+        passed.append(replace(each, certified=going, outside=there))
     return passed
+
+
+# ---- does the size of a bias grow, and does it stand out from null models? (docs/atlas.md)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """|after| − |before| of a weighted mean over items."""
+
+    before: float
+    after: float
+    grown: float
+    low: float | None
+    high: float | None
+
+
+def size_growth(items: PairedItems, cells: int) -> Growth:
+    """The growth of a quantity's size; the interval holds for so many cells together (Bonferroni).
+
+    The directions before and after are taken as known.
+    """
+    before, after = items.mean(items.before), items.mean(items.after)
+    grown = np.copysign(1.0, after) * items.after - np.copysign(1.0, before) * items.before
+    low, high = weighted_interval(grown, items, 1 - LEVEL / cells) or (None, None)
+    return Growth(before, after, abs(after) - abs(before), low, high)
+
+
+def size_p_value(size: float, nulls: Sequence[float]) -> float | None:
+    """The p of a size |J| against those of K null models; None below 3.
+
+        t = |J| / sqrt(mean of J² over null models),   Student's t with K degrees of freedom, two-sided
+
+    What null models lean to is counted as spread.
+    """
+    if len(nulls) < 3:
+        return None
+    scale = math.sqrt(float(np.mean(np.square(nulls))))
+    return float(2 * scipy.stats.t.sf(abs(size) / scale, len(nulls))) if scale > 0 else None

@@ -16,16 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.measures.clustered import clustered_mean
-from levelhead.measures.influence import Influence, mean_influence
+from levelhead.measures.influence import mean_influence
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.statistics import (
-    DEFAULT,
-    FloatArray,
-    Interval,
-    Resampling,
-    alike,
-    mean_share_interval,
-)
+from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling, alike, mean_share_interval
+from levelhead.measures.stereoset import by_term, wins
 
 STEREOTYPE, ANTI, UNKNOWN, UNRELATED = 1, -1, 0, 2  # what a candidate stands for
 RANDOM_DRAWS = 20  # of the random answerer, whose mean stands beside a score
@@ -87,43 +81,33 @@ class Score:
             return Measurement.missing(self.name, self.reason, neutral=self.neutral, details=self.details)
         center = 0.0 if self.neutral is None else self.neutral
         tested = clustered_mean(self.name, self.z - center, {"items": list(self.clusters)}, resampling)
-        interval = self._interval(tested.interval, center, resampling)
+        clusters, ends = np.asarray(self.clusters), tested.interval
+        low, high = self.bounds or (-np.inf, np.inf)
+        if self.bounds is not None and alike(self.z):  # no spread is no certainty: Wilson's, by clusters
+            shares = (self.z - low) / (high - low)
+            ends = mean_share_interval(shares, resampling, clusters)
+            ends = None if ends is None else (low + ends[0] * (high - low), low + ends[1] * (high - low))
+        elif ends is not None:
+            ends = max(low, ends[0] + center), min(high, ends[1] + center)
         null = None if self.neutral is None or tested.null is None else tested.null
         null = None if null is None else replace(null, floor=null.floor + center)
         rms = {"rms": float(np.sqrt(np.mean(self.z**2)))} if self.scaled else {}
         details = {**tested.details, **rms, **self.details}
-        return Measurement(
-            self.name, value, interval, n, neutral=self.neutral, details=details,
-            settings=tested.settings, null=null, influence=self._influence(resampling),
-        )  # fmt: skip
-
-    def _influence(self, resampling: Resampling) -> Influence:
-        """What each cluster adds; its name stands for the clusters, so that others are never paired."""
-        clusters = np.asarray(self.clusters)
+        # the clusters' names stand for them, so that what other clusters add is never paired with it
         digest = hashlib.sha256("\n".join(map(str, clusters)).encode()).hexdigest()[:8]
-        return mean_influence(self.z, f"clusters {digest}", resampling, clusters)
-
-    def _interval(self, ends: Interval | None, center: float, resampling: Resampling) -> Interval | None:
-        if self.bounds is not None and alike(self.z):  # no spread is no certainty: Wilson's, by clusters
-            low, high = self.bounds
-            shares = (self.z - low) / (high - low)
-            ends = mean_share_interval(shares, resampling, np.asarray(self.clusters))
-            return None if ends is None else (low + ends[0] * (high - low), low + ends[1] * (high - low))
-        if ends is None:
-            return None
-        low, high = self.bounds or (-np.inf, np.inf)
-        return max(low, ends[0] + center), min(high, ends[1] + center)
+        influence = mean_influence(self.z, f"clusters {digest}", resampling, clusters)
+        return Measurement(
+            self.name, value, ends, n, neutral=self.neutral, details=details,
+            settings=tested.settings, null=null, influence=influence,
+        )  # fmt: skip
 
 
 SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)  # bounds
 
 
-# ---- scores
-
-
 def preferred(x: FloatArray, ties: float = 0.5) -> FloatArray:
     """1 where the first candidate of two is preferred, 0 where the second is, and what a tie counts."""
-    return np.where(x[:, 0] > x[:, 1], 1.0, np.where(x[:, 0] == x[:, 1], ties, 0.0))
+    return wins(x[:, 0], x[:, 1], ties)
 
 
 def ratio_score(
@@ -152,12 +136,6 @@ def correlation_score(name: str, a: FloatArray, b: FloatArray, units: Sequence[s
     return Score(name, np.asarray(u * v - r * (u**2 + v**2) / 2 + r), units, 0.0, bounds=SIGNED)
 
 
-def by_term(values: FloatArray, terms: Sequence[str]) -> FloatArray:
-    """The mean of the values of each term."""
-    group = np.unique(np.asarray(terms), return_inverse=True)[1].ravel()
-    return np.asarray(np.bincount(group, weights=values) / np.bincount(group), np.float64)
-
-
 def stereoset_scores(x: FloatArray, terms: Sequence[str], ties: float) -> list[Score]:
     """LMS, SS and ICAT of x [item, (stereotype, anti-stereotype, unrelated)], averaged by target term.
 
@@ -182,9 +160,6 @@ def stereoset_scores(x: FloatArray, terms: Sequence[str], ties: float) -> list[S
         Score("ss", ss, units, 0.5, len(x), bounds=SHARE, details=terms_behind),
         Score("icat", np.asarray(icat), units, None, len(x), bounds=SHARE, details=terms_behind),
     ]
-
-
-# ---- what stands beside every score
 
 
 def artificial_answerers(

@@ -1,20 +1,16 @@
 """Would other words of the same groups show it? The two members of each pair exchanged by a coin.
 
-Null models hold a list's group words fixed, as if these words were the groups. They are a sample of them: a
-list whose pairs have been exchanged by a coin means nothing, and yet its words differ. So a claim about
-groups needs a second p. With v(w) what one group word adds to a measure's numerator (its mean cosine with X
-less that with Y; how much X raises its log-probability more than Y does),
+Null models hold a list's group words fixed; those are a sample, so a claim about groups needs a second p.
+With v(w) what one group word adds to a measure's numerator, in cosines or nats (docs/method/words.md,
+Exchanged pairs),
 
     T    = Σ over pairs of ( v(a) − v(b) ) / ( 1 + ρ (n − 1) )      n: pairs of the same family; ρ = 0.25
     T(e) = the same, the members of families exchanged by coins e
     p    = (1 + #{ e : |T(e)| ≥ |T| }) / (1 + draws)
 
-in cosines or nats, never an effect size: that divides by a spread which shrinks with exchanged labels too,
-and so has no power here. Pairs of one family, which share a stem, are exchanged together (families.py). Each
-is divided by its design effect: of gender's 218 pairs 68 end in -woman, and a plain mean over pairs would
-hardly be more than the coin of that family. All other exchanges are tried for up to 13 families, 9,999 are
-drawn for more. Of a list without pairs, or with more words outside of pairs than in them, words are dealt
-between A and B (docs/method.md, Exchanged pairs).
+Never of an effect size: that divides by a spread which shrinks with exchanged labels too. All other exchanges
+are tried for up to 13 families, 9,999 are drawn for more. Of a list without pairs, or with more words outside
+of pairs than in them, words are permuted between A and B.
 """
 
 from __future__ import annotations
@@ -25,10 +21,9 @@ from typing import Self
 
 import numpy as np
 
+from levelhead.measures.clustered import mean_null, permutation_p_value
 from levelhead.measures.measurement import EXCHANGED, P_EXCHANGE, P_NULL_MODELS, Measurement, Null
-from levelhead.measures.permutation import permutation_p_value
-from levelhead.measures.sign_flips import mean_null
-from levelhead.probes.words.families import pair_families
+from levelhead.probes.words import pair_families
 
 _LEAST, _FAMILIES = "p_exchange_least", "families"  # details: the smallest possible p; families, else nothing
 _P_NULL = "p_null"  # the detail with the p of a null that is not one of models
@@ -43,7 +38,7 @@ class Exchange:
 
     p_value: float
     least: float
-    families: int | None  # of pairs; None where words were dealt
+    families: int | None  # of pairs; None where words were permuted
 
     @classmethod
     def of(cls, measurement: Measurement | None) -> Self | None:
@@ -110,8 +105,8 @@ def exchange(
         found, total = null.p_value, float(np.sum(gaps))
         least = 2.0 / 2**number if null.draws == 2**number - 1 else 1 / (1 + null.draws)
     else:
-        dealt = permutation_p_value(a, b, seed, _SPLITS)
-        found, number, total = dealt.p_value, None, float(np.mean(a) - np.mean(b))
-        least = (2.0 if len(a) == len(b) else 1.0) / (1 + dealt.partitions)  # with its mirror image
+        permuted = permutation_p_value(a, b, seed, _SPLITS)
+        found, number, total = permuted.p_value, None, float(np.mean(a) - np.mean(b))
+        least = (2.0 if len(a) == len(b) else 1.0) / (1 + permuted.partitions)  # with its mirror image
     against = leans is not None and leans * total < 0
     return Exchange(1.0 if against else found, min(1.0, least), number)

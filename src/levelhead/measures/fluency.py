@@ -1,4 +1,4 @@
-"""How well a model still predicts ordinary text (docs/method.md, Fluency)."""
+"""How well a model still predicts ordinary text (docs/method/sentences.md, Fluency)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,16 @@ from levelhead.measures.statistics import DEFAULT, FloatArray, Resampling, boots
 Texts = Sequence[npt.ArrayLike]  # log-likelihoods of each text's tokens, NaN where one could not be scored
 
 
-def pseudo_perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
-    """PPPL of a masked model: each token is masked in turn and predicted from all others. Lower is better.
+def perplexity(texts: Texts, resampling: Resampling = DEFAULT, masked: bool = False) -> Measurement:
+    """How unexpected text is to a causal model, or to a masked one. Lower is better.
 
-        PPPL = exp( −(1/N) Σ_t log p(w_t | all others) )     N: all real tokens of the corpus
+        PPL  = exp( −(1/N) Σ_t log p(w_t | w_1 … w_{t−1}) )     causal; N: all scored tokens of the corpus
+        PPPL = exp( −(1/N) Σ_t log p(w_t | all others) )        masked: each token is masked alone
 
-    One mean over all tokens, not a mean over texts. Reference: Salazar et al. 2020.
+    One mean over all tokens, not a mean over texts. A causal text's first token has nothing before it: NaN
+    and unscored, unless the model was trained with BOS. Reference: Salazar et al. 2020.
     """
-    return _perplexity("pppl", texts, resampling)
-
-
-def perplexity(texts: Texts, resampling: Resampling = DEFAULT) -> Measurement:
-    """Perplexity of a causal model: each token is predicted from those before it. Lower is better.
-
-        PPL = exp( −(1/N) Σ_t log p(w_t | w_1 … w_{t−1}) )     N: all scored tokens
-
-    A text's first token has nothing before it: NaN, counted as unscored, unless the model was trained with
-    BOS.
-    """
-    return _perplexity("perplexity", texts, resampling)
+    return _perplexity("pppl" if masked else "perplexity", texts, resampling)
 
 
 def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT) -> Measurement:
@@ -47,9 +38,7 @@ def fluency_change(after: Texts, before: Texts, resampling: Resampling = DEFAULT
     """
     pairs = [(_text(a), _text(b)) for a, b in zip(after, before, strict=False)]
     if len(after) != len(before) or any(a.shape != b.shape for a, b in pairs):
-        raise BadProbe(
-            "The texts before and after differ in number or in tokens. Measure both on the same texts."
-        )
+        raise BadProbe("Before and after must be the same texts, token by token")
     return _perplexity("perplexity ratio", [a - b for a, b in pairs], resampling, neutral=1.0)
 
 
@@ -87,7 +76,5 @@ def _perplexity(name: str, texts: Texts, resampling: Resampling, neutral: float 
 def _text(values: npt.ArrayLike) -> FloatArray:
     likelihoods = np.asarray(values, dtype=np.float64)
     if likelihoods.ndim != 1:
-        raise BadProbe(
-            f"A text's log-likelihoods have shape {likelihoods.shape}. Give one number for each token."
-        )
+        raise BadProbe(f"A text needs one number for each token (got shape {likelihoods.shape})")
     return likelihoods

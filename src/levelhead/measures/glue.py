@@ -1,7 +1,7 @@
-"""Scores of GLUE tasks, what a change costs, and whether the data can show it (docs/method.md, GLUE).
+"""Scores of GLUE tasks, what a change costs, and whether the data can show it (docs/method/sentences.md,
+GLUE).
 
-Every metric is a function of weighted items, so that one bootstrap and one jackknife serve all of them: an
-item that was drawn twice has weight 2, one that is left out has weight 0.
+Every metric is a function of weighted items, so that one bootstrap and one jackknife serve all of them:
 
     accuracy   Σ w [y = ŷ] / Σ w
     F1         2 TP / (2 TP + FP + FN),  class 1 is positive
@@ -13,73 +13,51 @@ item that was drawn twice has weight 2, one that is left out has weight 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy  # its parts are imported when they are used: `levelhead --help` does not wait for them
 
 from levelhead.errors import BadOption
-from levelhead.measures.statistics import DEFAULT, Resampling, alike, bootstrap, in_chunks
+from levelhead.measures.measurement import GlueVerdict
+from levelhead.measures.statistics import DEFAULT, Interval, Resampling, alike, bootstrap, in_chunks
 
 Doubles = npt.NDArray[np.float64]
-Interval = tuple[float, float]
-Verdict = Literal["costs", "gains", "not inferior", "not shown"]
-Weighted = Callable[[Doubles, Doubles, Doubles], Doubles]  # gold, predicted [item], weight [draw, item]
+METRICS = ("accuracy", "f1", "matthews", "pearson", "spearman")
 
 
-def _accuracy(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
-    return np.asarray(weight @ (gold == predicted) / weight.sum(axis=1))
-
-
-def _confusion(gold: Doubles, predicted: Doubles, weight: Doubles) -> tuple[Doubles, ...]:
+def weighted_score(metric: str, gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
+    """The score of gold and predicted [item] when each item counts weight [draw, item] times: [draw]"""
+    if metric not in METRICS:
+        raise BadOption(f"metric must be one of {', '.join(METRICS)} (got {metric})")
+    if metric == "accuracy":
+        return np.asarray(weight @ (gold == predicted) / weight.sum(axis=1))
+    if metric in ("pearson", "spearman"):
+        if metric == "spearman":
+            gold, predicted = scipy.stats.rankdata(gold), scipy.stats.rankdata(predicted)
+        share = weight / weight.sum(axis=1, keepdims=True)
+        gold, predicted = gold - gold.mean(), predicted - predicted.mean()
+        mean_gold, mean_predicted = share @ gold, share @ predicted
+        covariance = share @ (gold * predicted) - mean_gold * mean_predicted
+        spread = (share @ gold**2 - mean_gold**2) * (share @ predicted**2 - mean_predicted**2)
+        fine = spread > 1e-24
+        return np.asarray(np.where(fine, covariance / np.sqrt(np.where(fine, spread, 1)), 0.0))
     positive, chosen = gold == 1, predicted == 1
     cells = (positive & chosen, ~positive & chosen, positive & ~chosen, ~positive & ~chosen)
-    return tuple(np.asarray(weight @ cell.astype(np.float64)) for cell in cells)
-
-
-def _f1(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
-    hits, false_alarms, misses, _ = _confusion(gold, predicted, weight)
-    total = 2 * hits + false_alarms + misses
-    return np.asarray(np.where(total > 0, 2 * hits / np.where(total > 0, total, 1), 0.0))
-
-
-def _matthews(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
-    hits, false_alarms, misses, rejections = _confusion(gold, predicted, weight)
+    hits, false_alarms, misses, rejections = (weight @ cell.astype(np.float64) for cell in cells)
+    if metric == "f1":
+        total = 2 * hits + false_alarms + misses
+        return np.asarray(np.where(total > 0, 2 * hits / np.where(total > 0, total, 1), 0.0))
     margins = (hits + false_alarms) * (hits + misses) * (rejections + false_alarms) * (rejections + misses)
     product = hits * rejections - false_alarms * misses
     return np.asarray(np.where(margins > 0, product / np.sqrt(np.where(margins > 0, margins, 1)), 0.0))
 
 
-def _pearson(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
-    share = weight / weight.sum(axis=1, keepdims=True)
-    gold, predicted = gold - gold.mean(), predicted - predicted.mean()  # or digits are lost in the squares
-    mean_gold, mean_predicted = share @ gold, share @ predicted
-    covariance = share @ (gold * predicted) - mean_gold * mean_predicted
-    spread = (share @ gold**2 - mean_gold**2) * (share @ predicted**2 - mean_predicted**2)
-    fine = spread > 1e-24
-    return np.asarray(np.where(fine, covariance / np.sqrt(np.where(fine, spread, 1)), 0.0))
-
-
-def _spearman(gold: Doubles, predicted: Doubles, weight: Doubles) -> Doubles:
-    return _pearson(stats.rankdata(gold), stats.rankdata(predicted), weight)
-
-
-METRICS: Mapping[str, Weighted] = {
-    "accuracy": _accuracy,
-    "f1": _f1,
-    "matthews": _matthews,
-    "pearson": _pearson,
-    "spearman": _spearman,
-}
-
-
 def glue_score(metric: str, gold: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """The score of one model on one task."""
     truth, answers = np.asarray(gold, np.float64), np.asarray(predicted, np.float64)
-    return float(METRICS[metric](truth, answers, np.ones((1, len(truth))))[0])
+    return float(weighted_score(metric, truth, answers, np.ones((1, len(truth))))[0])
 
 
 def majority_score(metric: str, gold: npt.ArrayLike) -> float:
@@ -117,11 +95,15 @@ def scored(
     truth = np.asarray(gold, np.float64)
     answers = [np.asarray(each, np.float64) for each in predictions]
 
-    def mean(weight: Doubles) -> Doubles:
-        return np.asarray(np.mean([METRICS[metric](truth, each, weight) for each in answers], axis=0))
-
     seeds = tuple(glue_score(metric, truth, each) for each in answers)
-    return GlueScore(float(np.mean(seeds)), seeds, bootstrap(mean, len(truth), resampling))
+    interval = bootstrap(
+        lambda weight: np.asarray(
+            np.mean([weighted_score(metric, truth, each, weight) for each in answers], axis=0)
+        ),
+        len(truth),
+        resampling,
+    )
+    return GlueScore(float(np.mean(seeds)), seeds, interval)
 
 
 @dataclass(frozen=True)
@@ -130,7 +112,7 @@ class GlueDifference:
 
     points: float
     interval: Interval
-    verdict: Verdict
+    verdict: GlueVerdict
     margin: float
 
     def sentence(self) -> str:
@@ -165,63 +147,50 @@ def glue_difference(
     seed V has its first term alone and cannot answer for another training.
     """
     if len(base) != len(changed) or not base:
-        raise BadOption(f"{len(base)} seeds of the base and {len(changed)} of the changed model came.")
+        raise BadOption(f"base and changed need as many seeds (got {len(base)} and {len(changed)})")
     if margin < 0:
-        raise BadOption(f"A margin of {margin:g} came; allowed are 0 and more points.")
+        raise BadOption(f"margin must be at least 0 points (got {margin:g})")
     truth = np.asarray(gold, np.float64)
     pairs = [
         (np.asarray(before, np.float64), np.asarray(after, np.float64))
         for before, after in zip(base, changed, strict=True)
     ]
-    whole = np.ones((1, truth.size))
-    by_seed = np.array([_gap(metric, truth, *pair, whole)[0] for pair in pairs])
-    by_item = np.mean([_pseudo_values(metric, truth, *pair) for pair in pairs], axis=0)
-    value = float(by_seed.mean())
-    half = _half_width(by_item, by_seed, level)
+    n, whole = truth.size, np.ones((1, truth.size))
+
+    def gap(before: Doubles, after: Doubles, weight: Doubles) -> Doubles:
+        return weighted_score(metric, truth, after, weight) - weighted_score(metric, truth, before, weight)
+
+    by_seed, of_items = np.array([gap(*pair, whole)[0] for pair in pairs]), []
+    for pair in pairs:
+        # pseudo-values N d − (N − 1) d without item i; items with the same labels share one computation
+        items = np.stack([truth, *pair], axis=1)
+        _, first, kind = np.unique(items, axis=0, return_index=True, return_inverse=True)
+        left_out, done = [], 0
+        for size in in_chunks(first.size, n):
+            weight = np.ones((size, n))
+            weight[np.arange(size), first[done : done + size]] = 0.0
+            left_out.append(gap(*pair, weight))
+            done += size
+        of_items.append((n * gap(*pair, whole)[0] - (n - 1) * np.concatenate(left_out))[kind.ravel()])
+    value, by_item = float(by_seed.mean()), np.mean(of_items, axis=0)
+
+    # t(df) sqrt(V); df = V² / Σ V_k² / df_k over the parts V_k of V (Satterthwaite 1946). Where no item and
+    # no seed differs, V = 0 would read as certainty: the bound is then the largest share of differing items
+    # that leaves N items alike with a chance of 1 − level, 1 − (1 − level)^(1/N).
+    half = float(1 - (1 - level) ** (1 / n))
+    if not alike(by_item, by_seed):
+        parts = [
+            (float(np.var(each, ddof=1)) / each.size, each.size - 1)
+            for each in (by_item, by_seed)
+            if each.size > 1
+        ]
+        variance = sum(part for part, _ in parts)
+        freedom = variance**2 / sum(part**2 / df for part, df in parts)
+        half = float(scipy.stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance)
     low, high = 100 * (value - half), 100 * (value + half)
-    return GlueDifference(100 * value, (low, high), _verdict(low, high, margin), margin)
-
-
-def _gap(metric: str, gold: Doubles, base: Doubles, changed: Doubles, weight: Doubles) -> Doubles:
-    return METRICS[metric](gold, changed, weight) - METRICS[metric](gold, base, weight)
-
-
-def _pseudo_values(metric: str, gold: Doubles, base: Doubles, changed: Doubles) -> Doubles:
-    """N d − (N − 1) d without item i, for every i; items with the same labels share one computation."""
-    items = np.stack([gold, base, changed], axis=1)
-    _, first, kind = np.unique(items, axis=0, return_index=True, return_inverse=True)
-    n, left_out = gold.size, []
-    done = 0
-    for size in in_chunks(first.size, n):
-        weight = np.ones((size, n))
-        weight[np.arange(size), first[done : done + size]] = 0.0
-        left_out.append(_gap(metric, gold, base, changed, weight))
-        done += size
-    whole = _gap(metric, gold, base, changed, np.ones((1, n)))[0]
-    return np.asarray((n * whole - (n - 1) * np.concatenate(left_out))[kind.ravel()])
-
-
-def _half_width(by_item: Doubles, by_seed: Doubles, level: float) -> float:
-    """t(df) sqrt(V); df = V² / Σ V_k² / df_k over the parts V_k of V (Satterthwaite 1946).
-
-    Where no item and no seed differs, V = 0 would read as certainty: the bound is then the largest share of
-    differing items that leaves N items alike with a chance of 1 − level, 1 − (1 − level)^(1/N).
-    """
-    if alike(by_item, by_seed):
-        return float(1 - (1 - level) ** (1 / by_item.size))
-    parts = [
-        (float(np.var(each, ddof=1)) / each.size, each.size - 1)
-        for each in (by_item, by_seed)
-        if each.size > 1
-    ]
-    variance = sum(part for part, _ in parts)
-    freedom = variance**2 / sum(part**2 / df for part, df in parts)
-    return float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance)
-
-
-def _verdict(low: float, high: float, margin: float) -> Verdict:
+    verdict: GlueVerdict = "not inferior" if low > -margin else "not shown"
     if high < 0:
-        return "costs"
-    if low > 0:
-        return "gains"
-    return "not inferior" if low > -margin else "not shown"
+        verdict = "costs"
+    elif low > 0:
+        verdict = "gains"
+    return GlueDifference(100 * value, (low, high), verdict, margin)

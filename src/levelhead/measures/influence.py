@@ -6,9 +6,8 @@
     interval = d ± quantile · error,     symmetric studentized bootstrap over the units of every kind
     p = share of redraws with |t*| ≥ |d| / error
 
-A unit is what the measure's own interval redraws: a context of triples, a target word, an attribute pair, a
-template, an occupation, a text. Two equal models have the difference 0 [0, 0]. References: Efron and
-Tibshirani 1993 (infinitesimal jackknife), Davison and Hinkley 1997 (influence, studentized bootstrap).
+A unit is what the measure's own interval redraws. Two equal models have the difference 0 [0, 0]. References:
+Efron and Tibshirani 1993 (infinitesimal jackknife), Davison and Hinkley 1997 (studentized bootstrap).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy  # its parts are imported when they are used: `levelhead --help` does not wait for them
 
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import (
@@ -62,7 +61,7 @@ def mean_influence(
 
 
 def kept(by_kind: dict[str, FloatArray], resampling: Resampling) -> Influence:
-    """Influences as a measurement keeps them; nothing unless items are asked for and all are finite."""
+    """Influences as a measurement keeps them; nothing unless items are kept and all are finite."""
     if not resampling.items or not all(np.isfinite(own).all() for own in by_kind.values()):
         return {}
     return {
@@ -98,20 +97,13 @@ def paired_test(first: Measurement, second: Measurement) -> PairedTest | None:
         return None
     t, error = drawn
     half = float(np.quantile(t, DEFAULT.level)) * error
-    p = _two_sided(abs(difference) / error, t, min(gap.size for gap in gaps))
+    observed = abs(difference) / error
+    p = float((1 + (t >= observed * (1 - ROUNDING)).sum()) / (1 + t.size))
+    # where no redraw is as extreme, redraws can only say p < 1 / (1 + draws), which no correction for
+    # hundreds of differences survives; there the tail is Student's, if that is smaller
+    if p <= 1 / (1 + t.size):
+        p = min(p, float(2 * scipy.stats.t.sf(observed, min(gap.size for gap in gaps) - 1)))
     return PairedTest((difference - half, difference + half), p)
-
-
-def _two_sided(t: float, drawn: FloatArray, units: int) -> float:
-    """The share of redraws that are as extreme as t, t itself among them.
-
-    Where none is, redraws can only say p < 1 / (1 + draws), which no correction for hundreds of differences
-    survives; there the tail is Student's with units − 1 degrees of freedom, if that is smaller.
-    """
-    share = float((1 + (drawn >= t * (1 - ROUNDING)).sum()) / (1 + drawn.size))
-    if share > 1 / (1 + drawn.size):
-        return share
-    return min(share, float(2 * stats.t.sf(t, units - 1)))
 
 
 def studentized(influences: Sequence[FloatArray], resampling: Resampling) -> tuple[FloatArray, float] | None:
@@ -148,6 +140,5 @@ def _counts(sizes: tuple[int, ...], seed: int, resamples: int) -> Iterator[Float
         yield counts.reshape(resamples, size)
 
 
-@lru_cache(maxsize=2)  # SEAT, its numerator and its excess over null models redraw the same units
-def _few_counts(sizes: tuple[int, ...], seed: int, resamples: int) -> list[FloatArray]:
-    return list(_counts(sizes, seed, resamples))
+# SEAT, its numerator and its excess over null models redraw the same units
+_few_counts = lru_cache(maxsize=2)(lambda *how: list(_counts(*how)))

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 CHANGE = " change"  # how the name of a change ends
-NULL_MODELS = "null twins"  # how the method of a null begins that was drawn from null models
+NULL_MODELS = "null models"  # how the method of a null begins that was drawn from null models
 LONG_TAILED = "long-tailed"  # in the method of a null that is
-FUTILE = "stopped for futility"  # in the method of a null of which no more models were asked
-ENOUGH = 19  # null models from which on it says something that a value is not told from theirs
+FUTILE = "stopped for futility"  # in the method of a null of which no more models were evaluated
+ENOUGH = 19  # null models from which on it says something that a value does not differ from theirs
 ENOUGH_PLANNED = 9  # the same, of a claim that was planned with fewer than 19
 ABOUT_NULLS = "null models"  # the setting that says on what they were evaluated, or why there are none
-P_NULL_MODELS = "p_twins"  # the detail with the p against them, where another null has the larger p
+P_NULL_MODELS = "p_null_models"  # the detail with the p against them, where another null has the larger p
 P_EXCHANGE = "p_exchange"  # the detail with the p of exchanged group words (exchange.py)
 EXCHANGED = "p of exchanged group words"  # in the method of a null whose own p is smaller than that
 
 
+# words that measures and records of results share
+HeadSet = Literal["biased - regular", "biased"]
+ContrastPart = Literal["whole", "stereotype", "group words"]
+GlueVerdict = Literal["costs", "gains", "not inferior", "not shown"]
+
+
 @dataclass(frozen=True)
 class Null:
-    """What a null model would show: the distribution that a value is held against.
+    """What a null model would show: the distribution that a value is compared with.
 
         p_value = (1 + #{draws at least as extreme as the value}) / (1 + draws)
 
     A claim rests on p_value and on an interval beyond floor (least above 0, where it is known), not on the
-    neutral value alone (docs/method.md,
-    Statistics).
+    neutral value alone (docs/method/statistics.md, Statistics).
     """
 
     method: str  # how it was drawn, and which side counts as extreme
@@ -52,18 +57,13 @@ class Null:
         return EXCHANGED in self.method
 
     @property
-    def long_tailed(self) -> bool:
-        """Whether a few of its models lie much farther out than a normal distribution has them."""
-        return LONG_TAILED in self.method
-
-    @property
     def enough(self) -> int:
         """From how many null models on silence says something: the planned number, from 9 to 19."""
         return ENOUGH if self.planned is None else min(ENOUGH, max(ENOUGH_PLANNED, self.planned))
 
     @property
     def futile(self) -> bool:
-        """Whether no more null models were asked because the value lay too near to these for a claim."""
+        """Whether no more null models were evaluated because the value lay too near to these for a claim."""
         return FUTILE in self.method
 
 
@@ -88,10 +88,8 @@ class Measurement:
 
     def __post_init__(self) -> None:
         if (self.value is None) == (not self.reason):
-            raise ValueError(
-                f"{self.name}: a measurement has either a value or a reason, "
-                f"got {self.value!r}, {self.reason!r}"
-            )
+            got = f"got {self.value!r}, {self.reason!r}"
+            raise ValueError(f"{self.name}: a measurement has either a value or a reason, {got}")
 
     @classmethod
     def missing(cls, name: str, reason: str, **known: Any) -> Measurement:
@@ -100,24 +98,18 @@ class Measurement:
 
     @property
     def excess(self) -> float | None:
-        """The value less its noise floor; None without a value or without a null.
-
-        excess = value − floor
-        """
+        """The value less its noise floor, value − floor; None without a value or without a null."""
         return None if self.value is None or self.null is None else self.value - self.null.floor
 
     def beyond(self, floor: float) -> bool:
-        """Whether other items would lie beyond a floor too: by the null's own limit, else by the interval.
-
-        A value without either is beyond nothing.
-        """
+        """Whether other items would lie beyond a floor too: by the null's own limit, else by the interval."""
         if self.null is not None and self.null.least is not None:
             return self.null.least > 0
         return self.interval is not None and not self.interval[0] <= floor <= self.interval[1]
 
     @property
     def held_against_models(self) -> bool:
-        """Whether null models were asked too, be their p the larger one or not."""
+        """Whether null models were evaluated too, be their p the larger one or not."""
         return P_NULL_MODELS in self.details or (self.null is not None and self.null.of_models)
 
     @property
@@ -131,10 +123,7 @@ class Measurement:
 
     @property
     def relative(self) -> float | None:
-        """The value relative to the scale of the differences behind it, where the details name one.
-
-        relative = value / rms     None without a value, and where every difference is 0
-        """
+        """value / rms of the differences behind it, where the details name one; None where all are 0."""
         rms = self.details.get("rms", 1.0)
         return None if self.value is None or not rms else self.value / rms
 
@@ -158,25 +147,38 @@ class Measurement:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Measurement:
-        """The measurement that to_json wrote; a ValueError names the first field that is absent or of the
-        wrong type.
+        """The measurement that to_json wrote; a ValueError names the first field that is absent or wrong.
 
-        Keys that to_json does not write are ignored: a line of a run folder has labels beside the number.
+        Other keys are ignored: a line of a run folder has labels beside the number.
         """
+        interval = _field(data, "interval")
+        if interval is not None and (not isinstance(interval, (list, tuple)) or len(interval) != 2):
+            raise ValueError(_WRONG.format("interval", interval, "null or a list of two numbers"))
+        ends = None if interval is None else tuple(_checked("interval", each, float) for each in interval)
+        unscored, details = _field(data, "unscored", dict), _field(data, "details", dict)
+        null = None
+        if _field(data, "null") is not None:
+            given = _field(data, "null", dict)
+            numbers = [_field(given, name, float, "null.") for name in ("floor", "spread", "p_value")]
+            later = [
+                None if given.get(name) is None else _checked(f"null.{name}", given[name], kind)
+                for name, kind in (("least", float), ("planned", int))
+            ]
+            null = Null(_field(given, "method", str), _field(given, "draws", int, "null."), *numbers, *later)
         return cls(
-            name=_text(data, "name"),
-            value=_number_or_none("value", _field(data, "value")),
-            interval=_interval(data),
-            n=_whole("n", _field(data, "n")),
-            unscored={key: _whole(f"unscored[{key!r}]", n) for key, n in _mapping(data, "unscored").items()},
-            neutral=_number_or_none("neutral", _field(data, "neutral")),
+            name=_field(data, "name", str),
+            value=_field(data, "value", float, optional=True),
+            interval=ends,
+            n=_field(data, "n", int),
+            unscored={key: _checked(f"unscored[{key!r}]", n, int) for key, n in unscored.items()},
+            neutral=_field(data, "neutral", float, optional=True),
             details={
-                key: _number_or_none(f"details[{key!r}]", value)
-                for key, value in _mapping(data, "details").items()
+                key: None if value is None else _checked(f"details[{key!r}]", value, float)
+                for key, value in details.items()
             },
-            settings=_mapping(data, "settings"),
-            reason=_text(data, "reason"),
-            null=_null(data),
+            settings=_field(data, "settings", dict),
+            reason=_field(data, "reason", str),
+            null=null,
         )
 
     def __str__(self) -> str:
@@ -186,67 +188,24 @@ class Measurement:
         return f"{self.name} {self.value:.3f}{interval} n={self.n}"
 
 
-def _field(data: Mapping[str, object], name: str) -> Any:
+_WRONG = "Field {} of a measurement is {!r}; allowed is {}."
+_ALLOWED = {str: "a text", float: "a number", int: "a whole number", dict: "an object with texts as keys"}
+
+
+def _field(
+    data: Mapping[str, object], name: str, kind: type | None = None, of: str = "", optional: bool = False
+) -> Any:
+    """A field as data of one kind; None where it is optional."""
     if name not in data:
         raise ValueError(f"A measurement needs the field {name!r}; there are {', '.join(data) or 'none'}.")
-    return data[name]
+    value = data[name]
+    return value if kind is None or (optional and value is None) else _checked(of + name, value, kind)
 
 
-def _wrong(name: str, value: object, allowed: str) -> ValueError:
-    return ValueError(f"Field {name} of a measurement is {value!r}; allowed is {allowed}.")
-
-
-def _text(data: Mapping[str, object], name: str) -> str:
-    value = _field(data, name)
-    if not isinstance(value, str):
-        raise _wrong(name, value, "a text")
-    return value
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong(name, value, "a number")
-    return float(value)
-
-
-def _number_or_none(name: str, value: object) -> float | None:
-    return None if value is None else _number(name, value)
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(name, value, "a whole number")
-    return value
-
-
-def _interval(data: Mapping[str, object]) -> tuple[float, float] | None:
-    value = _field(data, "interval")
-    if value is None:
-        return None
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise _wrong("interval", value, "null or a list of two numbers")
-    return _number("interval", value[0]), _number("interval", value[1])
-
-
-def _null(data: Mapping[str, object]) -> Null | None:
-    if _field(data, "null") is None:
-        return None
-    null = _mapping(data, "null")
-    parts = {name: _number(f"null.{name}", _field(null, name)) for name in ("floor", "spread", "p_value")}
-    least, planned = _number_or_none("null.least", null.get("least")), null.get("planned")
-    return Null(
-        _text(null, "method"),
-        _whole("null.draws", _field(null, "draws")),
-        parts["floor"],
-        parts["spread"],
-        parts["p_value"],
-        least,
-        None if planned is None else _whole("null.planned", planned),
-    )
-
-
-def _mapping(data: Mapping[str, object], name: str) -> dict[str, object]:
-    value = _field(data, name)
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise _wrong(name, value, "an object with texts as keys")
-    return dict(value)
+def _checked(name: str, value: object, kind: type) -> Any:
+    fits = isinstance(value, (int, float) if kind is float else Mapping if kind is dict else kind)
+    if isinstance(value, bool) or (isinstance(value, Mapping) and not all(isinstance(k, str) for k in value)):
+        fits = False
+    if not fits:
+        raise ValueError(_WRONG.format(name, value, _ALLOWED[kind]))
+    return kind(value)

@@ -1,57 +1,68 @@
-"""What a null model would show: null distributions, noise floors and p-values.
+"""What a null model would show: null distributions, noise floors and p-values (docs/method/statistics.md).
 
-A null distribution holds the values of K meaningless models: twins of the model (models/twins.py), or the
-same measure of words drawn at random. If words mean nothing, the model and its K twins are exchangeable, so
-every order of the K + 1 values is equally likely. With c the mean of all K + 1 of them,
+With c the mean of the values of K null models and of the model's own, all exchangeable if words mean nothing,
 
     p = (1 + #{k : |null_k − c| ≥ |value − c|}) / (1 + K)       exact for every K; never below 1 / (1 + K)
 
 Two-sided about the center, not about 0: a tokenizer that cuts the words of A and X into more tokens than
-those of B and Y gives every model a value above 0, and it is the distance from there that only meaning
-explains. The value takes part in its own center, because the K values do too: otherwise p would be too
-small for few twins.
+those of B and Y gives every model a value above 0. The value takes part in its own center, because the K
+values do too: otherwise p would be too small.
 
-For one-token words a twin is the same as other words in the same texts. So vectors of a pool of words, read
-once, give thousands of draws (`null_seats`). Definitions: docs/method.md.
+Null models come in rounds, which end at a look. There a claim holds if its p stays below its level when
+divided by the share of the error that this look may spend; it can never hold, by arithmetic, if no values
+still to come could bring p below 0.05; and, unless it is the main one, it is futile if its p is too large.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
-from scipy import stats
+import scipy  # its parts are imported when they are used: `levelhead --help` does not wait for them
 
 from levelhead.errors import BadProbe
-from levelhead.measures.measurement import FUTILE, LONG_TAILED, P_NULL_MODELS, Measurement, Null
-from levelhead.measures.seat_effect import SETS, WordSets
+from levelhead.measures.measurement import (
+    ENOUGH,
+    FUTILE,
+    LONG_TAILED,
+    NULL_MODELS,
+    P_NULL_MODELS,
+    Measurement,
+    Null,
+)
 from levelhead.measures.statistics import ROUNDING, FloatArray, alike
 
-_CELLS = 2_000_000  # numbers held at once
 MANY = 199  # draws from which on an exact p can be small enough to survive a correction
 LONG_TAILS = 3  # degrees of freedom that stand for long tails; with 4, one p of 0.003 in 50 is false
 _UNCLAIMED = 0.05  # from this p on nothing is claimed
 _NEGLIGIBLE = 0.25  # of the spread: so small a floor moves no p across 0.05 that was not near it
+SPENT = {5: 0.05, 9: 0.05}  # null models at an early look -> share of the error that it may spend
+FUTILE_FROM = {  # null models at an early look -> of how many at most, p from which on a claim is futile
+    3: (5, 0.05),
+    5: (9, 0.03),
+    9: (19, 0.04),
+}
+ALPHA = 0.05  # no claim holds at a larger p, however many others do
+MAIN_LEVEL = 0.75 * ALPHA  # at which the main claim of a page holds alone
+SURE_LEVEL = 0.25 * ALPHA / 32  # at which any other claim does, on a page of up to 32 of them
+Test = Literal["rank", "student", "logarithm"]
 
 
 @dataclass(frozen=True, eq=False)
 class NullDistribution:
-    """Values of a measure in null models."""
-
     values: FloatArray  # [draw]
     long_tails: bool = False  # a few draws lie much farther out than a normal distribution has them
-    share: float = 1.0  # of the error that may be spent at this look: null models come in rounds (rounds.py)
-    futile: bool = False  # no more are asked: the value lies too near to these for a claim
+    share: float = 1.0  # of the error that may be spent at this look: null models come in rounds
+    futile: bool = False  # no more are evaluated: the value lies too near to these for a claim
     planned: int | None = None  # how many were to come, where the claim has its own number of them
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, np.float64)
         if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-            raise BadProbe(f"A null of shape {values.shape} came; give at least 2 finite values.")
+            raise BadProbe(f"A null needs at least 2 finite values (got shape {values.shape})")
         object.__setattr__(self, "values", values)
 
     def __len__(self) -> int:
@@ -67,62 +78,36 @@ class NullDistribution:
         """Standard deviation, ddof = 1."""
         return float(self.values.std(ddof=1))
 
-    @property
-    def floor_error(self) -> float:
-        """Standard error of the floor."""
-        return self.spread / math.sqrt(len(self))
+    def p_value(self, value: float, by: Test = "rank", upper: bool = False) -> float:
+        """The p of a value, two-sided, or with upper one-sided for measures that bias can only raise.
 
-    def excess(self, value: float) -> float:
-        """What is left of a value above the floor."""
-        return value - self.floor
-
-    def p_value(self, value: float) -> float:
-        """Exact and two-sided: the value's place among the draws, by distance from their common mean."""
-        center = (self.values.sum() + value) / (len(self) + 1)
+        rank        exact: the value's place among the draws, by distance from their common mean; with
+                    upper its place from above
+        student     t = (value − floor) / (spread · sqrt(1 + 1/K)),   K − 1 degrees of freedom, with long
+                    tails 3 at most; with 19 null models the exact p stops at 0.05, this one does not
+        logarithm   the same of logarithms and always one-sided, for largest values: those are skewed to the
+                    right, their logarithms much less. By rank where a draw has no logarithm; 1 for a value
+                    that has none
+        """
+        values = self.values
+        if by == "logarithm" and values.min() > 0:
+            if value <= 0:
+                return 1.0
+            return NullDistribution(np.log(values)).p_value(math.log(value), "student", upper=True)
+        if by == "student":
+            if alike(values):
+                p = 1.0 if alike([value, *values]) else 0.0
+            else:
+                t = (value - self.floor) / (self.spread * math.sqrt(1 + 1 / len(self)))
+                p = float(2 * scipy.stats.t.sf(abs(t), freedom(len(self), self.long_tails)))
+            half = p / 2 if value > self.floor else 1 - p / 2
+            return half if upper else p
+        if upper or by == "logarithm":
+            return float((1 + (values >= value - ROUNDING * abs(value)).sum()) / (1 + len(self)))
+        center = (values.sum() + value) / (len(self) + 1)
         distance = abs(value - center)
-        as_far = np.abs(self.values - center) >= distance * (1 - ROUNDING)
+        as_far = np.abs(values - center) >= distance * (1 - ROUNDING)
         return float((1 + as_far.sum()) / (1 + len(self)))
-
-    def upper_p_value(self, value: float) -> float:
-        """Exact and one-sided, for measures that bias can only raise, such as a largest score."""
-        return float((1 + (self.values >= value - ROUNDING * abs(value)).sum()) / (1 + len(self)))
-
-    def student_p_value(self, value: float) -> float:
-        """Two-sided p if the draws are normal: with 19 twins the exact p stops at 0.05, this one does not.
-
-        t = (value − floor) / (spread · sqrt(1 + 1/K)),   K − 1 degrees of freedom, with long tails 3 at most
-        """
-        if alike(self.values):
-            return 1.0 if alike([value, *self.values]) else 0.0
-        t = self.excess(value) / (self.spread * math.sqrt(1 + 1 / len(self)))
-        return float(2 * stats.t.sf(abs(t), min(len(self) - 1, LONG_TAILS if self.long_tails else math.inf)))
-
-    def upper_student_p_value(self, value: float) -> float:
-        """The same, one-sided, for measures that bias can only raise."""
-        half = self.student_p_value(value) / 2
-        return half if value > self.floor else 1 - half
-
-    def logarithmic_p_value(self, value: float) -> float:
-        """One-sided, for largest values: those are skewed to the right, their logarithms much less.
-
-            t = (log value − mean log null) / (spread of log null · sqrt(1 + 1/K)),   K − 1 degrees of freedom
-
-        By rank where a draw has no logarithm; 1 for a value that has none.
-        """
-        if self.values.min() <= 0:
-            return self.upper_p_value(value)
-        if value <= 0:
-            return 1.0
-        return NullDistribution(np.log(self.values)).upper_student_p_value(math.log(value))
-
-    def at_look(self, share: float) -> Self:
-        """The same null at a look that may spend so much of the error."""
-        return replace(self, share=share)
-
-    def claimed_p(self, value: float) -> float:
-        """The p that a claim is judged by: exact where draws are many (199 or more), else Student's."""
-        exact = len(self) >= MANY
-        return spent_p(self.p_value(value) if exact else self.student_p_value(value), self.share)
 
     def judged(self, value: float, method: str) -> Null:
         """What a measurement carries of this null.
@@ -130,9 +115,10 @@ class NullDistribution:
         The exact p where draws are many (199 or more), else Student's, which assumes that they are normal,
         or long-tailed where that is said; corrected for earlier and later looks where there are any.
         """
+        exact = len(self) >= MANY
         null = LONG_TAILED if self.long_tails else "normal"
-        how = "exact" if len(self) >= MANY else f"Student's t, {null} null"
-        p = self.claimed_p(value)
+        how = "exact" if exact else f"Student's t, {null} null"
+        p = spent_p(self.p_value(value, "rank" if exact else "student"), self.share)
         said = f"{method}; p two-sided, {how}{self.looked}"
         return Null(said, len(self), self.floor, self.spread, p, planned=self.planned)
 
@@ -146,10 +132,9 @@ class NullDistribution:
         """A measurement with the harder of two nulls, the one that it has and this one: the larger p counts.
 
         The draws are relative to the scale of each model's own differences, value / rms, where the value has
-        that detail, since null models need not be as loud as the model. Floor and spread are
-        given back on the measurement's scale; the details keep both p-values. The larger p is valid
-        wherever one of the two nulls is. relative: the value on the items that the null models were
-        asked, where those are not all.
+        that detail, since null models need not be as loud as the model. Floor and spread are given back on
+        the measurement's scale. The larger p is valid wherever one of the two nulls is. relative: the value
+        on the items that the null models were evaluated on, where those are not all.
         """
         relative, there = measurement.relative if relative is None else relative, measurement.null
         if relative is None or there is None:
@@ -159,20 +144,16 @@ class NullDistribution:
         scaled = replace(here, floor=here.floor * rms, spread=here.spread * rms)
         return replace(measurement, null=max(there, scaled, key=lambda null: null.p_value), details=details)
 
-    def upper_quantile(self, level: float = 0.95) -> float:
-        """The least value that a meaningless model exceeds with probability 1 − level at most, counted with
-        it.
-
-        The ceil(level · (K + 1))-th smallest draw: of 19 the largest. Infinite if there are too few draws.
-        """
-        place = math.ceil(level * (len(self) + 1) - 1e-9)
-        return math.inf if place > len(self) else float(np.sort(self.values)[place - 1])
-
     @property
     def sound(self) -> bool:
         """Whether the floor lies within noise of 0, so that values may be read as they are."""
-        noise = float(stats.t.ppf(0.975, len(self) - 1)) * self.floor_error
+        noise = float(scipy.stats.t.ppf(0.975, len(self) - 1)) * (self.spread / math.sqrt(len(self)))
         return abs(self.floor) <= max(noise, _NEGLIGIBLE * self.spread)
+
+
+def freedom(draws: int, long_tails: bool) -> float:
+    """Student's degrees of freedom of so many draws."""
+    return min(draws - 1, LONG_TAILS if long_tails else math.inf)
 
 
 def spent_p(p: float, share: float) -> float:
@@ -180,12 +161,7 @@ def spent_p(p: float, share: float) -> float:
 
     A larger p is no claim, so it stays as it is: p(at any stop) ≤ x has probability x at most for x < 0.05.
     """
-    return min(1.0, max(p, min(divided_p(p, share), _UNCLAIMED), 1e-12))
-
-
-def divided_p(p: float, share: float) -> float:
-    """p / share; 1 at a look that may spend nothing."""
-    return min(1.0, p / share) if share else 1.0
+    return min(1.0, max(p, min(p / share if share else 1.0, _UNCLAIMED), 1e-12))
 
 
 def null_range(null: Null, level: float = 0.95) -> tuple[float, float]:
@@ -193,8 +169,8 @@ def null_range(null: Null, level: float = 0.95) -> tuple[float, float]:
 
     floor ± t · spread · sqrt(1 + 1/K),   K − 1 degrees of freedom, with long tails 3 at most
     """
-    freedom = min(max(1, null.draws - 1), LONG_TAILS if null.long_tailed else math.inf)
-    reach = float(stats.t.isf((1 - level) / 2, freedom)) * null.spread * math.sqrt(1 + 1 / null.draws)
+    degrees = freedom(max(2, null.draws), LONG_TAILED in null.method)
+    reach = float(scipy.stats.t.isf((1 - level) / 2, degrees)) * null.spread * math.sqrt(1 + 1 / null.draws)
     return null.floor - reach, null.floor + reach
 
 
@@ -206,9 +182,9 @@ def models_needed(null: Null, level: float) -> int | None:
     t(p, K) is what Student's p of K models comes from. For nulls of fewer than 199 models.
     """
     counts = np.arange(null.draws, max(null.draws, MANY) + 1)
-    freedom = np.minimum(counts - 1, LONG_TAILS if null.long_tailed else math.inf)
-    z = float(stats.t.isf(null.p_value / 2, freedom[0])) * math.sqrt(1 + 1 / null.draws)
-    p = 2 * stats.t.sf(z / np.sqrt(1 + 1 / counts), freedom)
+    degrees = np.minimum(counts - 1, LONG_TAILS if LONG_TAILED in null.method else math.inf)
+    z = float(scipy.stats.t.isf(null.p_value / 2, degrees[0])) * math.sqrt(1 + 1 / null.draws)
+    p = 2 * scipy.stats.t.sf(z / np.sqrt(1 + 1 / counts), degrees)
     reached = counts[1:][p[1:] < level]
     return int(reached[0]) if reached.size else None
 
@@ -219,7 +195,7 @@ def sound_choice(nulls: Mapping[str, NullDistribution]) -> tuple[str, str]:
     Give the ways in order of preference, the one with the most words first.
     """
     if not nulls:
-        raise BadProbe("No null distribution came; at least one way to measure is needed.")
+        raise BadProbe("At least one way to measure needs a null distribution (got none)")
     for name, null in nulls.items():
         if null.sound:
             return name, f"null models lie around 0 ({null.floor:.2f} ± {null.spread:.2f})"
@@ -227,69 +203,99 @@ def sound_choice(nulls: Mapping[str, NullDistribution]) -> tuple[str, str]:
     return least, f"no way is sound; this one has the smallest floor ({nulls[least].floor:.2f})"
 
 
-def null_seats(
-    pool: npt.ArrayLike,
-    words: WordSets,
-    strata: tuple[Sequence[int], Sequence[int]] | None = None,
-    draws: int = 2_000,
-    seed: int = 0,
-) -> NullDistribution:
-    """SEAT of words drawn at random from a pool of vectors [pool word, d], as often as asked.
+# ---- rounds of null models
 
-    Every listed word is exchanged for another pool word, the same one wherever it is listed, so that
-    repeats and words in two sets stay what they are. strata: of each listed word number and of each pool
-    word, for example their numbers of tokens; words are exchanged within a stratum. Put the listed words
-    themselves into the pool too: the value is then one of the equally likely draws.
+
+def looks(planned: int) -> tuple[int, ...]:
+    """After how many null models verdicts are looked at; from 199 on, where p is exact, at the end only."""
+    if planned >= MANY:
+        return (planned,)
+    early = {k for k in SPENT if k < planned} | {
+        k for k, (most, _) in FUTILE_FROM.items() if k < planned <= most
+    }
+    return (*sorted(early), planned)
+
+
+def likely(planned: int) -> int:
+    """How many of so many null models are evaluated, most likely: up to the last look but one."""
+    return looks(planned)[-2] if len(looks(planned)) > 1 else planned
+
+
+def share(draws: int, planned: int) -> float:
+    """The share of the error that a look may spend: the last one has what is left."""
+    early = looks(planned)[:-1]
+    return SPENT.get(draws, 0.0) if draws in early else 1 - sum(SPENT.get(k, 0.0) for k in early)
+
+
+def least_p(null: NullDistribution, value: float, planned: int) -> float:
+    """The smallest p that any null models still to come could give a value at a later look."""
+    # at a look that spends no error nothing is claimed, only given up (FUTILE_FROM)
+    later = [k for k in looks(planned) if k > len(null) and share(k, planned) > 0]
+    if not later or alike(null.values):
+        return 0.0
+    distance = (value - null.floor) ** 2 / ((len(null) - 1) * null.spread**2)
+    return min(_least(distance, len(null), n, null.long_tails) / share(n, planned) for n in later)
+
+
+def _least(distance: float, draws: int, planned: int, long_tails: bool) -> float:
+    """distance: (value − m)² / SS."""
+    more = planned - draws
+    square = (planned - 1) / (1 + 1 / planned) * (distance + more / (planned * draws))
+    return float(2 * scipy.stats.t.sf(math.sqrt(square), freedom(planned, long_tails)))
+
+
+def settled(null: NullDistribution, value: float, planned: int, level: float = SURE_LEVEL) -> bool:
+    """Whether a claim holds at this look at a level, or could not hold at any later one."""
+    here = replace(null, share=share(len(null), planned)).judged(value, NULL_MODELS)
+    return here.p_value < level or least_p(null, value, planned) >= ALPHA
+
+
+def futile(p: float, draws: int, planned: int) -> bool:
+    """Whether a claim other than the main one has too large a p at this look to be pursued."""
+    return draws in FUTILE_FROM and draws < planned <= FUTILE_FROM[draws][0] and p >= FUTILE_FROM[draws][1]
+
+
+def closed(null: NullDistribution, value: float, planned: int) -> bool:
+    """Whether no more null models are evaluated for a claim other than the main one."""
+    return settled(null, value, planned) or futile(null.p_value(value, "student"), len(null), planned)
+
+
+def looked_at(null: NullDistribution, value: float, planned: int) -> NullDistribution:
+    """The null at the look after which no more models were evaluated for a claim other than the main one."""
+    stopped = futile(null.p_value(value, "student"), len(null), planned)
+    return replace(null, share=share(len(null), planned), futile=stopped, planned=planned)
+
+
+def says_too_little(null: Null | None) -> bool:
+    """Whether null models are so few that more of them could give a claim that these do not.
+
+    A round after which none could is as good as all of them, and so is a stop for futility where enough
+    were planned. Where group words that are exchanged have the larger p, more null models would not help.
     """
-    vectors = np.asarray(pool, np.float64)
-    size = 1 + max(int(word) for name in SETS for word in words.sets[name])
-    of_word, of_pool = ([0] * size, [0] * len(vectors)) if strata is None else strata
-    listed = np.unique(np.concatenate([words.of(name) for name in SETS]))
-    groups = _groups(listed, np.asarray(of_word), np.asarray(of_pool))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    share = np.zeros(size)
-    for name, sign in (("A", 1.0), ("B", -1.0)):
-        np.add.at(share, words.of(name), sign / len(words.of(name)))
-    rng = np.random.default_rng(seed)
-    step = max(1, _CELLS // len(vectors))
-    drawn = [
-        _drawn_seats(rng, min(step, draws - done), (unit, share, groups), words)
-        for done in range(0, draws, step)
-    ]
-    return NullDistribution(np.concatenate(drawn))
+    if null is None or not null.of_models or null.exchanged or null.draws >= null.enough:
+        return False
+    if null.futile and (null.planned is None or null.planned >= null.enough):
+        return False
+    if null.draws < 2:
+        return True
+    # Student's t of so many null models, converted back into the distance that gave it
+    t = float(scipy.stats.t.isf(null.p_value / 2, freedom(null.draws, LONG_TAILED in null.method)))
+    distance = t * t * (1 + 1 / null.draws) / (null.draws - 1)
+    return _least(distance, null.draws, null.enough, LONG_TAILED in null.method) < ALPHA
 
 
-def _groups(
-    listed: npt.NDArray[np.int64], of_word: npt.NDArray[np.int64], of_pool: npt.NDArray[np.int64]
-) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """For each stratum: its listed words and its pool words."""
-    groups = []
-    for stratum in np.unique(of_word[listed]):
-        own, others = listed[of_word[listed] == stratum], np.flatnonzero(of_pool == stratum)
-        if len(others) < len(own):
-            raise BadProbe(
-                f"Stratum {stratum}: {len(own)} listed words and {len(others)} pool words came; "
-                "the pool needs at least as many."
-            )
-        groups.append((own, others))
-    return groups
+# ---- the largest of many scores, one-sided
 
 
-def _drawn_seats(
-    rng: np.random.Generator,
-    draws: int,
-    table: tuple[FloatArray, FloatArray, list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]],
-    words: WordSets,
-) -> FloatArray:
-    unit, share, groups = table
-    stand_in = np.zeros((draws, share.size), np.int64)  # [draw, word] -> pool word
-    for own, others in groups:
-        order = np.argsort(rng.random((draws, len(others))), axis=1)[:, : len(own)]
-        stand_in[:, own] = others[order]
-    weights = np.zeros((draws, len(unit)))
-    used = np.flatnonzero(share)
-    np.put_along_axis(weights, stand_in[:, used], np.broadcast_to(share[used], (draws, used.size)), axis=1)
-    s = (weights @ unit) @ unit.T
-    x, y = (np.take_along_axis(s, stand_in[:, words.of(name)], axis=1) for name in "XY")
-    both = np.concatenate([x, y], axis=1)
-    return np.asarray((x.mean(1) - y.mean(1)) / both.std(axis=1, ddof=1), np.float64)
+def largest_settled(largest: NullDistribution, value: float, planned: int) -> bool:
+    """Whether the verdict on clear heads is settled.
+
+    By rank: a head must lie beyond all of 19 null models (38 of 39 ...), so one that does not is enough. With
+    fewer, by Student's t of logarithms: a claim holds now, or is futile.
+    """
+    if planned >= ENOUGH:
+        allowed = math.floor(ALPHA * (planned + 1) + 1e-9) - 1
+        return int(np.sum(largest.values >= value)) > allowed
+    p = largest.p_value(value, "logarithm")
+    sure = spent_p(p, share(len(largest), planned)) < SURE_LEVEL
+    return sure or futile(p, len(largest), planned)

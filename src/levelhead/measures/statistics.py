@@ -1,4 +1,4 @@
-"""Intervals, p-values and ranks: how sure a number is (docs/method.md, Statistics).
+"""Intervals, p-values and ranks: how sure a number is (docs/method/statistics.md, Statistics).
 
 Every draw comes from numpy's Generator with a stated seed.
 """
@@ -6,7 +6,7 @@ Every draw comes from numpy's Generator with a stated seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+import scipy  # its parts are imported when they are used: `levelhead --help` does not wait for them
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.measures.measurement import Measurement
@@ -89,9 +89,12 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     """
     if n < 2:
         return None
-    sizes = tuple(in_chunks(resampling.resamples, n))
-    drawn = _one_batch if len(sizes) == 1 else _batches
-    replicates = np.concatenate([statistic(counts) for counts in drawn(n, sizes, resampling.seed)])
+    sizes = in_chunks(resampling.resamples, n)
+    rng = np.random.default_rng(resampling.seed)
+    drawn: Iterable[FloatArray] = (draw_counts(rng, size, [n]) for size in sizes)
+    if len(sizes) == 1:
+        drawn = [_only_batch(n, sizes[0], resampling.seed)]
+    replicates = np.concatenate([statistic(counts) for counts in drawn])
     replicates = replicates[np.isfinite(replicates)]
     if replicates.size < 0.95 * resampling.resamples:
         return None
@@ -99,37 +102,28 @@ def bootstrap(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) ->
     tied = np.abs(replicates - estimate) <= ROUNDING * np.abs(replicates).max()
     below = np.mean(np.where(tied, 0.5, replicates < estimate))
     edge = 0.5 / resampling.resamples
-    z0 = special.ndtri(np.clip(below, edge, 1 - edge))  # stats.norm.ppf without its checks, which take longer
-    z = special.stdtrit(n - 1, 0.5 + resampling.level / 2) * math.sqrt(n / (n - 1))
+    z0 = scipy.special.ndtri(
+        np.clip(below, edge, 1 - edge)
+    )  # scipy.stats.norm.ppf without its checks, which take longer
+    z = scipy.special.stdtrit(n - 1, 0.5 + resampling.level / 2) * math.sqrt(n / (n - 1))
     shifted = z0 + np.array([-z, z])
-    levels = special.ndtr(z0 + shifted / (1 - _acceleration(statistic, n) * shifted))
+    # the acceleration is the skewness of the jackknife values: a = Σ L³ / (6 (Σ L²)^1.5), L_i = mean − value
+    # without item i
+    acceleration = 0.0
+    if n <= _JACKKNIFE_LIMIT:
+        values = np.concatenate([statistic(1.0 - np.eye(n)[i : i + 500]) for i in range(0, n, 500)])
+        influence = values.mean() - values if np.isfinite(values).all() else np.zeros(1)
+        with np.errstate(over="ignore", invalid="ignore"):  # powers of values near the largest float
+            spread = (influence**2).sum()
+            skewness = float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
+        acceleration = skewness if math.isfinite(skewness) else 0.0
+    levels = scipy.special.ndtr(z0 + shifted / (1 - acceleration * shifted))
     low, high = np.quantile(replicates, levels)
     return float(low), float(high)
 
 
-@lru_cache(maxsize=4)  # a table has many means over the same items
-def _one_batch(n: int, sizes: tuple[int, ...], seed: int) -> list[FloatArray]:
-    return list(_batches(n, sizes, seed))
-
-
-def _batches(n: int, sizes: tuple[int, ...], seed: int) -> Iterator[FloatArray]:
-    """How often each of n items is drawn, in batches of so many resamples."""
-    rng = np.random.default_rng(seed)
-    return (draw_counts(rng, size, [n]) for size in sizes)
-
-
-def _acceleration(statistic: Statistic, n: int) -> float:
-    """Skewness of the jackknife values: a = Σ L³ / (6 (Σ L²)^1.5), L_i = mean − value without item i."""
-    if n > _JACKKNIFE_LIMIT:
-        return 0.0
-    values = np.concatenate([statistic(1.0 - np.eye(n)[i : i + 500]) for i in range(0, n, 500)])
-    if not np.isfinite(values).all():
-        return 0.0
-    influence = values.mean() - values
-    with np.errstate(over="ignore", invalid="ignore"):  # powers of values near the largest float
-        spread = (influence**2).sum()
-        skewness = float((influence**3).sum() / (6 * spread**1.5)) if spread > 0 else 0.0
-    return skewness if math.isfinite(skewness) else 0.0
+# a table has many means over the same items
+_only_batch = lru_cache(maxsize=4)(lambda n, size, seed: draw_counts(np.random.default_rng(seed), size, [n]))
 
 
 def mean_interval(
@@ -146,8 +140,7 @@ def mean_interval(
 def mean_share_interval(
     values: npt.ArrayLike, resampling: Resampling = DEFAULT, clusters: npt.ArrayLike | None = None
 ) -> Interval | None:
-    """mean_interval of values between 0 and 1; Wilson's, with the clusters as items, when every resample is
-    the same."""
+    """mean_interval of values in 0..1; Wilson's over the clusters when every resample is the same."""
     statistic, drawn = cluster_mean("mean_share_interval", values, clusters)
     return share_interval(statistic, drawn, resampling)
 
@@ -167,34 +160,16 @@ def clustered_values(
     labels = np.arange(value.size) if clusters is None else np.asarray(clusters)
     group = np.unique(labels, return_inverse=True)[1].ravel().astype(np.int64)
     if group.size != value.size:
-        raise BadProbe(
-            f"{value.size} values came with {group.size} cluster labels. Give one label for each value."
-        )
+        raise BadProbe(f"{value.size} values need one label for each value (got {group.size} cluster labels)")
     return value, group
 
 
-def paired_interval(
-    after: npt.ArrayLike,
-    before: npt.ArrayLike,
-    resampling: Resampling = DEFAULT,
-    clusters: npt.ArrayLike | None = None,
-) -> Interval | None:
-    """Bootstrap interval of mean(after − before), the same items drawn for both."""
-    first, second = (finite_values("paired_interval", values) for values in (after, before))
-    if first.shape != second.shape:
-        raise BadProbe(
-            f"Pairs need equal lengths, got {first.size} and {second.size}. Give both values of every item."
-        )
-    return mean_interval(first - second, resampling, clusters)
-
-
 def wilson(share: float, n: int, level: float = 0.95) -> Interval:
-    """Wilson's interval of a share of n items: not empty even at 0 and 1, where a bootstrap has nothing to
-    vary.
+    """Wilson's interval of a share of n items, which is not empty at 0 and 1, unlike a bootstrap's.
 
     (share + z²/2n ± z sqrt(share (1 − share)/n + z²/4n²)) / (1 + z²/n)     Reference: Wilson 1927.
     """
-    z = float(special.ndtri(0.5 + level / 2))
+    z = float(scipy.special.ndtri(0.5 + level / 2))
     middle = share + z * z / (2 * n)
     half = z * math.sqrt(max(share * (1 - share), 0.0) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
@@ -202,8 +177,7 @@ def wilson(share: float, n: int, level: float = 0.95) -> Interval:
 
 
 def share_interval(statistic: Statistic, n: int, resampling: Resampling = DEFAULT) -> Interval | None:
-    """Bootstrap interval of a share; Wilson's when every resample is the same, which would read as
-    certainty."""
+    """Bootstrap interval of a share; Wilson's when equal resamples would read as certainty."""
     interval = bootstrap(statistic, n, resampling)
     if interval is not None and interval[0] < interval[1]:
         return interval
@@ -227,6 +201,30 @@ def q_values(p_values: npt.ArrayLike) -> FloatArray:
     return q.reshape(p.shape)
 
 
+def holm(p_values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> FloatArray:
+    """Holm's adjusted p-values, any shape: a claim holds on a page of m claims if its own is below 0.05.
+
+        p'_(i) = min(1, max_{j ≤ i} W_j p_(j) / w_(j)),   W_j = w_(j) + w_(j+1) + ... + w_(m)
+
+    sorted by p / w upward. With equal weights W_j / w is m − j + 1. The chance that any of the claims is
+    false is then at most 5 %, however the tests depend on each other, if weights do not depend on the data.
+    NaN (no test) stays NaN and is not one of the m. Reference: Holm 1979.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    flat = p.ravel()
+    weight = np.ones(flat.size) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
+    tested = np.flatnonzero(~np.isnan(flat))
+    if tested.size and not (flat[tested].min() >= 0 and flat[tested].max() <= 1):
+        raise BadProbe("A p-value for Holm's correction must lie in 0..1, or be NaN where there is none")
+    if weight.size != flat.size or not (weight > 0).all():
+        raise BadProbe(f"{flat.size} p-values need one weight above 0 each (got {weight.size} weights)")
+    order = tested[np.argsort(flat[tested] / weight[tested], kind="stable")]
+    remaining = np.cumsum(weight[order][::-1])[::-1]
+    adjusted = np.full(flat.size, np.nan)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(flat[order] * remaining / weight[order]))
+    return adjusted.reshape(p.shape)
+
+
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
     """Spearman's rank correlation with its two-sided p-value: 1 same order, −1 opposite order, 0 unrelated.
 
@@ -234,18 +232,16 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Measurement:
     """
     a, b = finite_values("spearman", x), finite_values("spearman", y)
     if a.size != b.size:
-        raise BadProbe(
-            f"Spearman needs pairs, got {a.size} and {b.size} values. Give both values of every item."
-        )
+        raise BadProbe(f"Spearman needs pairs (got {a.size} and {b.size} values)")
     known: dict[str, Any] = {"n": int(a.size), "neutral": 0.0, "settings": {"interval": "Bonett-Wright"}}
     if a.size < 3 or alike(a) or alike(b):
         return Measurement.missing(
             "spearman", "needs at least 3 pairs, with variation on both sides", **known
         )
-    rho, p_value = (float(part) for part in stats.spearmanr(a, b))
+    rho, p_value = (float(part) for part in scipy.stats.spearmanr(a, b))
     interval = None
     if a.size > 3:
-        half = float(stats.norm.ppf(0.975)) * math.sqrt((1 + rho * rho / 2) / (a.size - 3))
+        half = float(scipy.stats.norm.ppf(0.975)) * math.sqrt((1 + rho * rho / 2) / (a.size - 3))
         middle = math.atanh(min(1.0 - 1e-15, max(-1.0 + 1e-15, rho)))
         interval = (math.tanh(middle - half), math.tanh(middle + half))
     return Measurement("spearman", rho, interval, details={"p_value": p_value}, **known)
@@ -264,37 +260,39 @@ def paired_t_test(after: npt.ArrayLike, before: npt.ArrayLike) -> tuple[FloatArr
         mean = np.nansum(d, axis=0) / n
         sd = np.sqrt(np.nansum((d - mean) ** 2, axis=0) / (n - 1))
         t = np.where((n > 1) & (sd > 1e-14 * np.abs(mean)), mean / (sd / np.sqrt(n)), np.nan)
-    return np.asarray(t, dtype=np.float64), np.asarray(stats.t.sf(t, n - 1), dtype=np.float64)
+    return np.asarray(t, dtype=np.float64), np.asarray(scipy.stats.t.sf(t, n - 1), dtype=np.float64)
 
 
 def mean_sd(name: str, values: npt.ArrayLike, neutral: float | None = None) -> Measurement:
-    """Mean over repetitions (seeds) with their standard deviation (ddof = 1) and Student's interval of the
-    mean."""
+    """Mean over repetitions (seeds), their standard deviation (ddof = 1) and Student's interval."""
     value = finite_values(name, values)
     if not value.size:
         return Measurement.missing(name, "no repetition has a value", neutral=neutral)
     mean, sd, interval = float(value.mean()), None, None
     if value.size > 1:
         sd = float(value.std(ddof=1))
-        half = float(stats.t.ppf(0.975, value.size - 1)) * sd / math.sqrt(value.size)
+        half = float(scipy.stats.t.ppf(0.975, value.size - 1)) * sd / math.sqrt(value.size)
         interval = (mean - half, mean + half)
     known: dict[str, Any] = {"details": {"sd": sd}, "settings": {"interval": "Student's t over repetitions"}}
     return Measurement(name, mean, interval, int(value.size), neutral=neutral, **known)
 
 
 def top_share_count(share: float, n: int) -> int:
-    """ceil(share · n), with the share as it is written: 0.07 of 100 is 7, though 0.07 * 100 is
-    7.000000000000001."""
+    """ceil(share · n), the share as it is written: 0.07 of 100 is 7, not ceil(7.000000000000001)."""
     if not 0 < share <= 1:
-        raise BadOption(f"share={share} came; allowed is 0 < share <= 1, for example 0.10 for the top tenth.")
+        raise BadOption(f"share must be above 0 and at most 1, such as 0.10 for the top tenth (got {share})")
     return math.ceil(Fraction(str(float(share))) * n)
+
+
+def top_mean(values: FloatArray, share: float) -> FloatArray:
+    """The mean of the ceil(share · n) largest values of each row: [draw, item] -> [draw]"""
+    rest = values.shape[1] - top_share_count(share, values.shape[1])
+    return np.asarray(np.partition(values, rest, axis=1)[:, rest:].mean(axis=1), dtype=np.float64)
 
 
 def finite_values(name: str, values: npt.ArrayLike) -> FloatArray:
     """A list of finite numbers as an array; the name says in an error who needs them."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise BadProbe(
-            f"{name} got an array of shape {array.shape} or with NaN. Give one finite number for each item."
-        )
+        raise BadProbe(f"{name} needs one finite number per item, no NaN (got shape {array.shape})")
     return array

@@ -3,7 +3,7 @@
     levelhead_adapter.json          where each edit acts, and which model it was made for
     levelhead_adapter.safetensors   its numbers
 
-`levelhead.load` attaches them when it finds them. Reference: docs/method.md, export.
+`levelhead.load` attaches them when it finds them. Reference: docs/method/projections.md, export.
 """
 
 from __future__ import annotations
@@ -89,9 +89,15 @@ def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
     about = adapter_settings(folder)
     if about is None:
         return ()
+    edits = []
     try:
         numbers = load_file(folder / NUMBERS)
-        edits = tuple(_edit(i, place, numbers) for i, place in enumerate(about["edits"]))
+        for i, place in enumerate(about["edits"]):
+            if place["part"] not in get_args(Part) or place["part"] == "output":
+                raise ValueError(f"part {place['part']!r}")
+            site = Site(int(place["layer"]) - 1, place["part"])
+            own = {name: numbers[f"{i}.{name}"] for name in TENSORS if f"{i}.{name}" in numbers}
+            edits.append(AffineEdit(site, **own))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UnknownModel(
             f"{folder / NUMBERS} does not fit {PLACES} ({error!r}). Export the model again."
@@ -102,7 +108,7 @@ def read_adapter(folder: str | Path) -> tuple[AffineEdit, ...]:
         raise UnknownModel(
             f"{folder / PLACES} was made for other weights than those beside it. Export the model again."
         )
-    return edits
+    return tuple(edits)
 
 
 def weights_hash(folder: Path) -> str:
@@ -148,12 +154,3 @@ def _numbers(edits: Sequence[AffineEdit]) -> dict[str, Tensor]:
         for i, edit in enumerate(edits)
         for name, value in edit.tensors.items()
     }
-
-
-def _edit(number: int, place: Mapping[str, Any], numbers: Mapping[str, Tensor]) -> AffineEdit:
-    if place["part"] not in get_args(Part) or place["part"] == "output":
-        raise ValueError(f"part {place['part']!r}")
-    site = Site(int(place["layer"]) - 1, place["part"])
-    return AffineEdit(
-        site, **{name: numbers[f"{number}.{name}"] for name in TENSORS if f"{number}.{name}" in numbers}
-    )

@@ -18,7 +18,7 @@ _JUDGES = ("cls.seq_relationship", "classifier.out_proj", "classifier", "score")
 class Anatomy:
     """The parts of a network that edits act on, found by the attribute paths of its family.
 
-    Hooks need no more than this; Model adds the tokenizer, what the weights can be asked, and the proof that
+    Hooks need no more than this; Model adds the tokenizer, what the weights can answer, and the proof that
     its gates work.
     """
 
@@ -31,9 +31,24 @@ class Anatomy:
         self.layers: int = self.config.num_hidden_layers
         self.heads: int = self.config.num_attention_heads
         self.running_layer: int | None = None  # set by the engine while it calls a block
-        self._check_structure()
+        kind = hf.config.model_type
+        try:
+            for layer in range(self.layers):
+                self.output_projection(layer)
+                [self.qkv_module(layer, part) for part in ("query", "key", "value")]
+        except (AttributeError, IndexError) as error:
+            raise UnknownFamily(
+                f"{name} is a {kind}, but its parts are not where models/families.toml says ({error}). "
+                "Correct that entry for this version of transformers."
+            ) from None
+        if getattr(self.config, "inner_group_num", 1) != 1:
+            raise UnknownFamily(f"{name}: ALBERT with inner_group_num > 1 is not supported.")
+        if getattr(self.base.get_submodule(family.blocks.rpartition(".")[0]), "conv", None) is not None:
+            raise UnknownFamily(f"{name}: a convolution between its blocks is not supported (DeBERTa-v2 XL).")
         self.head_dim: int = width_in(self.output_projection(0)) // self.heads
-        self.kv_heads: int = self._count_kv_heads()
+        # by the width of the projection: some of Falcon's layouts ignore the number in its configuration
+        width = width_out(self.qkv_module(0, "key")) // self.head_dim
+        self.kv_heads: int = width if len(family.qkv) > 1 else (width - self.heads) // 2
 
     @property
     def device(self) -> torch.device:
@@ -120,42 +135,14 @@ class Anatomy:
         if site.part == "pooled" and not pools:
             raise CannotDo(f"{self.name} has no pooled vector; use the cls or block site of the last layer.")
 
-    def _count_kv_heads(self) -> int:
-        """How many heads keys and values have, by the width of the projection that makes them.
-
-        Falcon's configuration gives a number that some of its layouts ignore.
-        """
-        width = width_out(self.qkv_module(0, "key")) // self.head_dim
-        return width if len(self.family.qkv) > 1 else (width - self.heads) // 2
-
-    def _check_structure(self) -> None:
-        kind = self.hf.config.model_type
-        try:
-            for layer in range(self.layers):
-                self.output_projection(layer)
-                [self.qkv_module(layer, part) for part in ("query", "key", "value")]
-        except (AttributeError, IndexError) as error:
-            raise UnknownFamily(
-                f"{self.name} is a {kind}, but its parts are not where models/families.py says ({error}). "
-                "Correct that entry for this version of transformers."
-            ) from None
-        if getattr(self.config, "inner_group_num", 1) != 1:
-            raise UnknownFamily(f"{self.name}: ALBERT with inner_group_num > 1 is not supported.")
-        if getattr(self.base.get_submodule(self.family.blocks.rpartition(".")[0]), "conv", None) is not None:
-            raise UnknownFamily(
-                f"{self.name}: a convolution between its blocks is not supported (DeBERTa-v2 XL)."
-            )
-
 
 def width_in(projection: nn.Module) -> int:
     """Input width of a Linear, quantized or not, or of GPT-2's Conv1D, whose weight is transposed."""
     if (width := getattr(projection, "in_features", None)) is not None:
         return int(width)
-    weight = cast(Tensor, projection.weight)
-    return int(weight.shape[1] if isinstance(projection, nn.Linear) else weight.shape[0])
+    return int(cast(Tensor, projection.weight).shape[1 if isinstance(projection, nn.Linear) else 0])
 
 
 def width_out(projection: nn.Module) -> int:
     """Output width of a Linear, or of GPT-2's Conv1D, whose weight is transposed."""
-    weight = cast(Tensor, projection.weight)
-    return int(weight.shape[0] if isinstance(projection, nn.Linear) else weight.shape[1])
+    return int(cast(Tensor, projection.weight).shape[0 if isinstance(projection, nn.Linear) else 1])

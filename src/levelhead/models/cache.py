@@ -1,8 +1,8 @@
 """Models that were converted once, each in a folder named by the hash of all that it follows from.
 
 An entry appears whole or not at all and holds the sha256 of each of its files, which is checked at every use:
-what is damaged is made anew. Whoever uses an entry has its folder locked, so that it stays meanwhile;
-whoever makes one has the lock of its name. The folder of all entries is the user's alone.
+what is damaged is made anew. An entry in use is locked, as is the name of one that is made. The folder of all
+entries is the user's alone.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from levelhead.errors import BadOption, BadRun
-from levelhead.files import TEMPORARY, new_folder
+from levelhead.safe_files import TEMPORARY, new_folder
 
 if sys.platform != "win32":  # there, nothing is locked
     import fcntl
@@ -30,7 +29,6 @@ PLACE, MOST = "LEVELHEAD_CACHE", "LEVELHEAD_CACHE_GIB"
 _GIB = 20.0
 _ABOUT = "entry.json"
 _LOCK = ".lock"
-_CHUNK = 1 << 20
 _LARGEST_ABOUT = 1 << 20  # bytes
 _OPENED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -76,7 +74,7 @@ def most_bytes() -> int:
     except ValueError:
         gib = -1.0
     if not 0 <= gib < 2**30:
-        raise BadOption(f"{MOST}={given[:80]!r} came; give a number of GiB, e.g. 20.")
+        raise BadOption(f"{MOST} must be a number of GiB, such as 20 (got {given[:80]!r}).")
     return int(gib * 2**30)
 
 
@@ -87,15 +85,7 @@ def file_hash(path: Path) -> str:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
             raise OSError(0, "no ordinary file with one name", str(path))
-        return content_hash(file)
-
-
-def content_hash(file: Any) -> str:
-    """sha256 of what is left of an open file."""
-    digest = hashlib.sha256()
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def obtain(key: str, about: Mapping[str, str], size: int, write: Callable[[Path], object]) -> Held:
@@ -109,16 +99,37 @@ def obtain(key: str, about: Mapping[str, str], size: int, write: Callable[[Path]
         return held
     if size > most_bytes():
         raise BadRun(f"{size / 2**30:.1f} GiB are more than {MOST}={most_bytes() / 2**30:g} allows")
-    with _waiting(root / f"{key}{_LOCK}"):
+    # one process makes the entry, others wait for it
+    making = Held(root, False, _locked(root / f"{key}{_LOCK}", shared=False, waits=True))
+    try:
         if (held := _use(root / key, is_new=False)) is not None:  # another process made it meanwhile
             return held
         _remove(root / key)
-        _make_room(root, size)
+        # what was used least recently goes, until so many bytes fit under the limit and on the disk
+        unused = entries()
+        taken = sum(entry.size for entry in unused)
+        for entry in unused:
+            if taken + size <= most_bytes() and shutil.disk_usage(root).free >= size:
+                break
+            if _remove_unused(entry.folder):
+                taken -= entry.size
+        if taken + size > most_bytes() or shutil.disk_usage(root).free < size:
+            raise BadRun(f"{size / 2**30:.1f} GiB do not fit into {root}, where the rest is in use")
         with new_folder(root / key) as work:
             work.chmod(0o700)
             write(work)
-            _seal(work, about)
+            files = {path.name: file_hash(path) for path in sorted(work.iterdir())}
+            sealed = json.dumps({"about": dict(about), "files": files}, indent=1)
+            (work / _ABOUT).write_text(sealed, encoding="utf-8")
+            for path in (*work.iterdir(), work):  # all bytes reach the disk before the entry has its name
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
         held = _use(root / key, is_new=True)
+    finally:
+        making.release()
     if held is None:
         raise BadRun(f"{root / key} was damaged as soon as it was written. Check the disk.")
     return held
@@ -129,7 +140,15 @@ def entries() -> list[Entry]:
     root = cache_folder()
     if root.is_symlink() or not root.is_dir():
         return []
-    found = [_entry(folder) for folder in root.iterdir() if _is_entry(folder)]
+    found = []
+    for folder in root.iterdir():
+        if folder.name.startswith(TEMPORARY) or folder.is_symlink() or not folder.is_dir():
+            continue
+        about = _stored(folder).get("about")
+        said = about if isinstance(about, dict) else {}
+        size = sum(path.lstat().st_size for path in folder.iterdir())
+        source, dtype = (str(said.get(name, "?"))[:200] for name in ("source", "dtype"))
+        found.append(Entry(folder, source, dtype, size, folder.stat().st_mtime))
     return sorted(found, key=lambda entry: (entry.used, entry.folder.name))
 
 
@@ -167,38 +186,21 @@ def _use(folder: Path, is_new: bool) -> Held | None:
     except OSError:
         return None
     held = Held(folder, is_new, handle)
-    if not _is_whole(folder):
+    files = _stored(folder).get("files")
+    try:  # it has its files and no others, each with the bytes that were written
+        whole = isinstance(files, dict) and {*files, _ABOUT} == set(os.listdir(folder))
+        if whole and isinstance(files, dict):
+            with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
+                found = list(threads.map(lambda name: file_hash(folder / name), files))
+            whole = found == list(files.values())
+    except OSError:
+        whole = False
+    if not whole:
         held.release()
         return None
     with suppress(OSError):  # it is used nevertheless
         os.utime(folder)
     return held
-
-
-def _seal(work: Path, about: Mapping[str, str]) -> None:
-    """Bring all bytes to the disk, and note the checksums."""
-    files = {path.name: file_hash(path) for path in sorted(work.iterdir())}
-    (work / _ABOUT).write_text(json.dumps({"about": dict(about), "files": files}, indent=1), encoding="utf-8")
-    for path in (*work.iterdir(), work):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _is_whole(folder: Path) -> bool:
-    """Whether an entry has its files and no others, each with the bytes that were written."""
-    stored = _stored(folder)
-    files = stored.get("files")
-    if not isinstance(files, dict) or {*files, _ABOUT} != set(os.listdir(folder)):
-        return False
-    try:
-        with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-            found = list(threads.map(lambda name: file_hash(folder / name), files))
-    except OSError:
-        return False
-    return found == list(files.values())
 
 
 def _stored(folder: Path) -> dict[str, object]:
@@ -213,36 +215,10 @@ def _stored(folder: Path) -> dict[str, object]:
     return stored if isinstance(stored, dict) else {}
 
 
-def _is_entry(folder: Path) -> bool:
-    return not folder.name.startswith(TEMPORARY) and not folder.is_symlink() and folder.is_dir()
-
-
-def _entry(folder: Path) -> Entry:
-    about = _stored(folder).get("about")
-    said = about if isinstance(about, dict) else {}
-    size = sum(path.lstat().st_size for path in folder.iterdir())
-    source, dtype = (str(said.get(name, "?"))[:200] for name in ("source", "dtype"))
-    return Entry(folder, source, dtype, size, folder.stat().st_mtime)
-
-
 # ---- room and locks
 
 
-def _make_room(root: Path, size: int) -> None:
-    """Remove what was used least recently until so many bytes fit under the limit and on the disk."""
-    found = entries()
-    taken = sum(entry.size for entry in found)
-    for entry in found:
-        if taken + size <= most_bytes() and shutil.disk_usage(root).free >= size:
-            return
-        if _remove_unused(entry.folder):
-            taken -= entry.size
-    if taken + size > most_bytes() or shutil.disk_usage(root).free < size:
-        raise BadRun(f"{size / 2**30:.1f} GiB do not fit into {root}, where the rest is in use")
-
-
 def _remove_unused(folder: Path) -> bool:
-    """Remove an entry, unless somebody uses it."""
     try:
         handle = _locked(folder, shared=False)
     except OSError:
@@ -261,28 +237,18 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _locked(folder: Path, shared: bool) -> int | None:
-    """A handle of a folder that has it locked; OSError where others have."""
+def _locked(path: Path, shared: bool, waits: bool = False) -> int | None:
+    """A handle that has an entry locked; OSError where others have.
+
+    waits: the path is a file instead, which is made where there is none, and others are waited for.
+    """
     if sys.platform == "win32":
         return None
-    handle = os.open(folder, _OPENED | os.O_DIRECTORY)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if waits else _OPENED | os.O_DIRECTORY
+    handle = os.open(path, flags, 0o600)
     try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB))
+    except BaseException:
         os.close(handle)
         raise
     return handle
-
-
-@contextmanager
-def _waiting(path: Path) -> Iterator[None]:
-    """The lock of a name: one process makes the entry, others wait for it."""
-    if sys.platform == "win32":
-        yield
-        return
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

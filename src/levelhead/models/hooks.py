@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,36 +13,31 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
-from levelhead.edits.sites import Edit
-from levelhead.edits.weights import besides_weights, weights_of
-from levelhead.errors import CannotDo
+from levelhead.edits.output import Reweighted, besides_weights, weights_of
+from levelhead.edits.sites import Edit, Site
+from levelhead.errors import BadOption, CannotDo
 from levelhead.models.anatomy import Anatomy
-from levelhead.models.concurrency import Together
-from levelhead.models.reweighting import reweighted
+from levelhead.models.concurrency import Together, asking
 
 Active = Callable[[], bool]
-
+PreHook = Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]
 
 # on two ARM cores without SVE (Neoverse-N1) OpenBLAS does 70 G operations in float32 a second, oneDNN 61
 _BLAS_IS_QUICKER = platform.machine() == "aarch64" and torch.backends.cpu.get_cpu_capability() == "DEFAULT"
 
 
-def _choose_kernels() -> Callable[[], None]:
+@Together
+@contextmanager
+def quick_kernels() -> Iterator[None]:
     """On a card cuDNN's attention is left out: it plans anew for every shape of a batch, which took a fifth
     of an audit of 7 B parameters. Some CPUs multiply matrices quicker without oneDNN."""
     onednn: Any = torch.backends.mkldnn
     planned, multiplies = torch.backends.cuda.cudnn_sdp_enabled(), onednn.enabled
     torch.backends.cuda.enable_cudnn_sdp(False)
     onednn.enabled = multiplies and not _BLAS_IS_QUICKER
-
-    def back() -> None:
-        torch.backends.cuda.enable_cudnn_sdp(planned)
-        onednn.enabled = multiplies
-
-    return back
-
-
-quick_kernels = Together(_choose_kernels)  # for networks in several threads
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(planned)
+    onednn.enabled = multiplies
 
 
 @contextmanager
@@ -67,6 +63,18 @@ def at_rest(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def checked(network: nn.Module, check: Callable[[], None]) -> Iterator[None]:
+    """The network for this asker, with a check before each of its forward passes: one that raises ends what
+    was asked. It must not wait: nobody else is answered meanwhile."""
+    with asking(network):
+        handle = network.register_forward_pre_hook(lambda *_: check())
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+@contextmanager
 def attention_by(network: PreTrainedModel, implementation: str) -> Iterator[None]:
     """The network with this implementation of attention; afterwards with its own."""
     own = network.config._attn_implementation
@@ -78,6 +86,44 @@ def attention_by(network: PreTrainedModel, implementation: str) -> Iterator[None
         yield
     finally:
         network.set_attn_implementation(own)
+
+
+@contextmanager
+def reweighted(network: nn.Module, changes: Sequence[Reweighted]) -> Iterator[None]:
+    """The network with other weights; with its own again afterwards, also after an exception.
+
+    No number is copied over another, so none can be lost: a parameter keeps its identity and its own numbers,
+    and inside the `with` it only points to other ones. So tied parameters stay tied, hooks stay where they
+    are, and afterwards the network is bit for bit the one that was loaded: workers may answer for it again.
+    """
+    found: list[tuple[nn.Parameter, Tensor]] = []
+    for change in changes:
+        for name, value in change.values.items():
+            try:
+                weight = network.get_parameter(name)
+            except AttributeError:
+                raise BadOption(
+                    f"{change.name}: {type(network).__name__} has no parameter {name!r}. Give names as its "
+                    "named_parameters() has them."
+                ) from None
+            if weight.is_meta or not weight.is_floating_point():
+                raise BadOption(
+                    f"{change.name}: the numbers of {name} cannot be exchanged. Load the model in floats."
+                )
+            if weight.shape != value.shape:
+                raise BadOption(
+                    f"{change.name}: {name} must have the shape {tuple(weight.shape)} (got "
+                    f"{tuple(value.shape)})."
+                )
+            found.append((weight, value))
+    own = {id(weight): (weight, weight.data) for weight, _ in found}
+    try:
+        for weight, value in found:
+            weight.data = value.detach().to(weight.device, weight.dtype).contiguous()
+        yield
+    finally:
+        for weight, numbers in own.values():
+            weight.data = numbers
 
 
 @contextmanager
@@ -105,98 +151,76 @@ def attach(model: Anatomy, edits: Sequence[Edit], handles: list[RemovableHandle]
         model.check_site(edit.site)
         if edit.site.part == "output":
             raise CannotDo(
-                f"{type(edit).__name__} changes what {model.name} is asked, which no hook can: give it as a "
-                "variant, or distill it into weights."
+                f"{type(edit).__name__} changes which texts {model.name} gets, which no hook can: give it as "
+                "a variant, or distill it into weights."
             )
-    count = _ApplicationCount(model, handles) if model.shares_blocks and edits else None
-    for edit in edits:
-        active = _always if count is None else count.at(edit.site.layer)
-        handles += _attach(model, edit, active)
+    shares = model.shares_blocks and bool(edits)  # ALBERT calls one block once for each layer
+    begun: list[nn.Module] = []  # the blocks of this pass so far, the last of which is running
+
+    def is_running(layer: int) -> bool:
+        # the engine calls blocks in its own order and says which
+        return not shares or layer == (len(begun) - 1 if model.running_layer is None else model.running_layer)
+
+    if shares:
+        handles.append(model.base.register_forward_pre_hook(lambda *_: begun.clear()))
+        handles += [
+            block.register_forward_pre_hook(lambda own, _: begun.append(own)) for block in set(model.blocks)
+        ]
+    handles.extend(attach_at(model, e.site, e, partial(is_running, e.site.layer)) for e in edits)
 
 
-def _always() -> bool:
-    return True
-
-
-class _ApplicationCount:
-    """Which application of a shared block is running (ALBERT calls one block once for each layer)."""
-
-    def __init__(self, model: Anatomy, handles: list[RemovableHandle]) -> None:
-        self._model = model
-        self._layer = -1
-        handles.append(model.base.register_forward_pre_hook(self._restart))
-        handles.extend(block.register_forward_pre_hook(self._step) for block in set(model.blocks))
-
-    def _restart(self, *_: Any) -> None:
-        self._layer = -1
-
-    def _step(self, *_: Any) -> None:
-        self._layer += 1
-
-    def at(self, layer: int) -> Active:
-        """True while the given application runs; the engine calls blocks in its own order and says which."""
-        return lambda: (
-            layer == (self._layer if self._model.running_layer is None else self._model.running_layer)
-        )
-
-
-def _attach(model: Anatomy, edit: Edit, active: Active) -> list[RemovableHandle]:
-    part, layer = edit.site.part, edit.site.layer
-    if part == "pooled":
-        return [_attach_pooled(model, edit)]
+def attach_at(
+    model: Anatomy, site: Site, edit: Callable[[Tensor], Tensor], active: Active = lambda: True
+) -> RemovableHandle:
+    """Put a function on a site: it is given what is there, and what it returns goes on."""
+    part, layer = site.part, site.layer
     if part == "heads":
-        return [model.output_projection(layer).register_forward_pre_hook(on_heads(model, edit, active))]
+        return model.output_projection(layer).register_forward_pre_hook(on_heads(model, edit, active))
     if part == "neurons":
-        return [model.down_projection(layer).register_forward_pre_hook(on_input(edit, active))]
+        return model.down_projection(layer).register_forward_pre_hook(on_input(edit, active))
     if part == "mlp":
-        return [model.down_projection(layer).register_forward_hook(_on_output(edit, active))]
-    if part in ("block", "cls"):
-        return [model.blocks[layer].register_forward_hook(_on_block(edit, active))]
-    return [model.qkv_module(layer, part).register_forward_hook(on_qkv(model, edit, active))]
+        return model.down_projection(layer).register_forward_hook(
+            lambda _, args, out: edit(out) if active() else None
+        )
+    if part == "pooled" and model.classification_head is not None:
+        return model.classification_head.register_forward_pre_hook(on_input(edit))
 
+    def on_pooled(_: nn.Module, args: Any, out: Any) -> Any:
+        if getattr(out, "pooler_output", None) is None:
+            raise CannotDo(f"{model.name} has no pooled vector to project; use a block or cls site.")
+        out.pooler_output = edit(out.pooler_output)
+        return out
 
-def on_heads(
-    model: Anatomy, edit: Callable[[Tensor], Tensor], active: Active = _always
-) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
-    """A pre-hook for W^O that shows the edit its input as [..., head, dim]."""
-
-    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    def on_block(_: nn.Module, args: Any, out: Any) -> Any:
         if not active():
             return None
-        return (edit(args[0].unflatten(-1, (model.heads, model.head_dim))).flatten(-2), *args[1:])
+        h = out[0] if isinstance(out, tuple) else out
+        h = torch.cat([edit(h[:, :1]), h[:, 1:]], dim=1) if part == "cls" else edit(h)
+        return (h, *out[1:]) if isinstance(out, tuple) else h
 
-    return hook
-
-
-def on_input(
-    edit: Callable[[Tensor], Tensor], active: Active = _always
-) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor, ...] | None]:
-    """A pre-hook that shows the edit a module's input as it is."""
-
-    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        return (edit(args[0]), *args[1:]) if active() else None
-
-    return hook
-
-
-def _on_output(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
-    return lambda _, args, out: edit(out) if active() else None
-
-
-def on_qkv(
-    model: Anatomy, edit: Edit, active: Active = _always
-) -> Callable[[nn.Module, Any, Tensor], Tensor | None]:
-    """A hook for a query, key, value or fused projection that shows the edit its part as [..., head, dim]."""
-    which = ("query", "key", "value").index(edit.site.part)
-
-    def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor | None:
+    def on_qkv(_: nn.Module, args: Any, out: Tensor) -> Tensor | None:
         if not active():
             return None
+        which = ("query", "key", "value").index(part)
         parts = split_qkv(model, out, which)
         parts[which] = edit(parts[which])
         return join_qkv(model, parts, which)
 
-    return hook
+    if part == "pooled":
+        return model.base.register_forward_hook(on_pooled)
+    if part in ("block", "cls"):
+        return model.blocks[layer].register_forward_hook(on_block)
+    return model.qkv_module(layer, part).register_forward_hook(on_qkv)
+
+
+def on_heads(model: Anatomy, edit: Callable[[Tensor], Tensor], active: Active = lambda: True) -> PreHook:
+    """A pre-hook for W^O that shows the edit its input as [..., head, dim]."""
+    return on_input(lambda x: edit(x.unflatten(-1, (model.heads, model.head_dim))).flatten(-2), active)
+
+
+def on_input(edit: Callable[[Tensor], Tensor], active: Active = lambda: True) -> PreHook:
+    """A pre-hook that shows the edit a module's input as it is."""
+    return lambda _, args: (edit(args[0]), *args[1:]) if active() else None
 
 
 def split_qkv(model: Anatomy, out: Tensor, which: int) -> list[Tensor]:
@@ -224,30 +248,3 @@ def join_qkv(model: Anatomy, parts: list[Tensor], which: int) -> Tensor:
         groups = query.unflatten(-2, (model.kv_heads, -1))
         return torch.cat([groups, key[..., None, :], value[..., None, :]], dim=-2).flatten(-3)
     return torch.cat([part.flatten(-2) for part in parts], dim=-1)
-
-
-def _on_block(edit: Edit, active: Active) -> Callable[[nn.Module, Any, Any], Any]:
-    first_only = edit.site.part == "cls"
-
-    def changed(h: Tensor) -> Tensor:
-        return torch.cat([edit(h[:, :1]), h[:, 1:]], dim=1) if first_only else edit(h)
-
-    def hook(_: nn.Module, args: Any, out: Any) -> Any:
-        if not active():
-            return None
-        return (changed(out[0]), *out[1:]) if isinstance(out, tuple) else changed(out)
-
-    return hook
-
-
-def _attach_pooled(model: Anatomy, edit: Edit) -> RemovableHandle:
-    if model.classification_head is not None:
-        return model.classification_head.register_forward_pre_hook(lambda _, args: (edit(args[0]), *args[1:]))
-
-    def hook(_: nn.Module, args: Any, out: Any) -> Any:
-        if getattr(out, "pooler_output", None) is None:
-            raise CannotDo(f"{model.name} has no pooled vector to project; use a block or cls site.")
-        out.pooler_output = edit(out.pooler_output)
-        return out
-
-    return model.base.register_forward_hook(hook)

@@ -1,11 +1,11 @@
-"""A model that can be asked, gated and edited, whatever its architecture."""
+"""A model that can be evaluated, gated and edited, whatever its architecture."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from levelhead.edits.gates import gates, removed
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Edit, Site
-from levelhead.edits.weights import weights_of
+from levelhead.edits.output import weights_of
+from levelhead.edits.sites import Edit, Head, Site
 from levelhead.errors import (
     Announcement,
     BadOption,
@@ -28,19 +27,32 @@ from levelhead.errors import (
     UnknownFamily,
     UnknownModel,
 )
-from levelhead.models import sources
 from levelhead.models.adapter import AffineEdit, adapter_hash
 from levelhead.models.anatomy import Anatomy
+from levelhead.models.checkpoint_files import one_line
 from levelhead.models.concurrency import TOKENIZING, asking, holding
-from levelhead.models.condition import Standing, condition
-from levelhead.models.derivation import NotDerived, find_family
+from levelhead.models.derivation import (
+    NotDerived,
+    attends_back_only,
+    check_gates,
+    find_family,
+    neurons_act,
+    prove,
+)
 from levelhead.models.families import unknown_family
 from levelhead.models.hooks import at_rest, attach, attached
-from levelhead.models.identity import configuration_hash, lora_hash, loras, tokenizer_hash
+from levelhead.models.identity import (
+    configuration_hash,
+    fingerprint,
+    lora_hash,
+    tokenizer_hash,
+    zero_matrices,
+)
 from levelhead.models.opening import DOUBT, OPENING, Opening, find_opening
 from levelhead.models.placement import LoadOptions
-from levelhead.models.proof import check_gates, looks_back_only, neurons_act, prove
-from levelhead.models.weights import zero_matrices
+from levelhead.models.served import RUN_THERE, is_served
+from levelhead.models.sources import Source, from_memory, open_source, panics_as_errors
+from levelhead.models.unmodified import Standing, condition
 
 _TEXT = "She said that the book was good."  # what every model must answer
 _NLI_WORDS = ("entail", "neutral", "contradict")
@@ -50,14 +62,14 @@ class Model(Anatomy):
     """Weights, tokenizer and anatomy. The engine runs it; nothing else does.
 
     Build one with `levelhead.load(name)`, or with `levelhead.load(hf, tokenizer)` of a model in memory.
-    `abilities` says what it can be asked: mlm (fill a blank), nsp (judge a next sentence), nli (judge an
+    `abilities` says what it can do: mlm (fill a blank), nsp (judge a next sentence), nli (judge an
     inference), causal (continue a text), embeddings.
     """
 
-    def __init__(self, source: sources.Source) -> None:
+    def __init__(self, source: Source) -> None:
         family, self.derived = find_family(source.hf)  # derived: the table of families does not have it
         super().__init__(source.name, source.hf, family)
-        self.origin = source.origin
+        self.origin, self.path = source.origin, source.path
         self.tokenizer: Any = source.tokenizer
         self._missing = source.missing
         self.placement = source.placement
@@ -66,7 +78,27 @@ class Model(Anatomy):
         self.fitting_tokens: dict[str, int] = {}  # of a batch that fits, by kind of work, once it is known
         self.block_outputs: int = 0  # length of the tuple that a block returns; 0: a bare tensor
         self._weights_hash = source.weights_hash
-        self._prove_family()
+        self._fingerprint = ""  # until it is computed
+        self._found: dict[str, bool] = {}  # what was tried once, when it was first needed
+
+        def note(_: nn.Module, args: Any, out: Any) -> None:
+            self.block_outputs = len(out) if isinstance(out, tuple) else 0
+
+        # every entry must pass the self-test; a derived one is held against the whole model too
+        handle = self.blocks[0].register_forward_hook(note)
+        try:
+            check_gates(self, self._last_hidden)
+            handle.remove()
+            if self.derived:
+                prove(self, self._last_hidden)
+        except (NotDerived, NoEffect) as error:
+            if not self.derived:
+                raise
+            reason = str(error) if isinstance(error, NotDerived) else "closing heads has no effect"
+            raise unknown_family(self.hf.config.model_type, reason) from None
+        finally:
+            handle.remove()
+
         self.adapter: tuple[AffineEdit, ...] = source.adapter  # edits that came with the weights, on for good
         attach(self, self.adapter, [])
         self.opening: Opening = source.opening or find_opening(
@@ -81,19 +113,27 @@ class Model(Anatomy):
     def abilities(self) -> frozenset[str]:
         """Which of mlm, nsp, nli, causal, embeddings the weights can answer."""
         kind = type(self.hf).__name__
+        # parts that the checkpoint lacked are random
+        new = {
+            part
+            for part in ("predictions", "lm_head", "classifier", "score", "seq_relationship")
+            if any(part in name for name in self._missing)
+        }
         can = {"embeddings"}
-        fills_blanks = kind.endswith("ForMaskedLM") or self._pretraining_head
-        if fills_blanks and not self._lacks("predictions", "lm_head"):
+        pretraining = kind.endswith("ForPreTraining") and self.hf.get_output_embeddings() is not None
+        if (kind.endswith("ForMaskedLM") or pretraining) and not new & {"predictions", "lm_head"}:
             can.add("mlm")
         if self.family.causal and kind.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
             can.add("causal")
         pairs = kind.endswith(("ForPreTraining", "ForNextSentencePrediction"))
-        if pairs and self.classification_head is not None:
+        if pairs and self.classification_head is not None and "seq_relationship" not in new:
             can.add("nsp")
-        if self.is_classifier and self._nli_labels and not self._lacks("classifier", "score"):
+        labels = [str(label).lower() for label in self.hf.config.id2label.values()]
+        inference = len(labels) == len(_NLI_WORDS) and all(
+            any(label.startswith(word) for label in labels) for word in _NLI_WORDS
+        )
+        if self.is_classifier and inference and not new & {"classifier", "score"}:
             can.add("nli")
-        if self._lacks("seq_relationship"):
-            can.discard("nsp")
         return frozenset(can)
 
     def require(self, ability: str, measure: str) -> None:
@@ -103,22 +143,6 @@ class Model(Anatomy):
                 f"{self.name} cannot do {measure}: it has no {ability} head. It can do: "
                 f"{', '.join(sorted(self.abilities))}."
             )
-
-    @property
-    def _pretraining_head(self) -> bool:
-        return (
-            type(self.hf).__name__.endswith("ForPreTraining") and self.hf.get_output_embeddings() is not None
-        )
-
-    @property
-    def _nli_labels(self) -> bool:
-        labels = [str(label).lower() for label in self.hf.config.id2label.values()]
-        return len(labels) == len(_NLI_WORDS) and all(
-            any(label.startswith(w) for label in labels) for w in _NLI_WORDS
-        )
-
-    def _lacks(self, *words: str) -> bool:
-        return any(word in name for name in self._missing for word in words)
 
     @property
     def waits_on_host(self) -> bool:
@@ -143,22 +167,18 @@ class Model(Anatomy):
         """
         with asking(self.hf):  # an export changes weights for a while
             trained = any(weight.requires_grad for weight in self.hf.parameters())
-            return self._hash(sources.fingerprint(self.hf)) if trained else self._hash_of_rest
-
-    @cached_property
-    def _hash_of_rest(self) -> str:
-        under_way = self._weights_hash
-        return self._hash(sources.fingerprint(self.hf) if under_way is None else under_way.result())
-
-    def _hash(self, weights: str) -> str:
-        parts = [
-            weights,
-            configuration_hash(self.hf.config),
-            tokenizer_hash(self.tokenizer),
-            adapter_hash(self.adapter) if self.adapter else "",
-            *([lora_hash(self.hf)] if loras(self.hf) else []),
-        ]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+            if self._fingerprint and not trained:
+                return self._fingerprint
+            under_way = None if trained else self._weights_hash
+            weights = fingerprint(self.hf) if under_way is None else under_way.result()
+            rest = (configuration_hash(self.hf.config), tokenizer_hash(self.tokenizer))
+            parts = [weights, *rest, adapter_hash(self.adapter) if self.adapter else ""]
+            if lora := lora_hash(self.hf):
+                parts.append(lora)
+            found = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+            if not trained:
+                self._fingerprint = found
+            return found
 
     def facts(self, of: str = "") -> dict[str, str]:
         """What results say of the model beside its fingerprint: how texts are opened for it, the doubt that
@@ -167,8 +187,7 @@ class Model(Anatomy):
         said = {OPENING: self.opening.written, DOUBT: self.opening.doubt}
         if self.derived:
             said["derived family"] = hashlib.sha256(repr(self.family).encode()).hexdigest()
-        if loras(self.hf):
-            said["LoRA beside the weights"] = lora_hash(self.hf)
+        said["LoRA beside the weights"] = lora_hash(self.hf)
         return {f"{name} of {of}" if of else name: value for name, value in said.items() if value}
 
     @cached_property
@@ -186,44 +205,39 @@ class Model(Anatomy):
     @property
     def is_as_loaded(self) -> bool:
         """Whether only what stands in `standing` tells the network from the one that workers load."""
-        hooks = frozenset(hook for context in self.standing for hook in context.hooks)
-        return self._as_loaded is not None and condition(self.hf).without(hooks) == self._as_loaded
+        return self._as_loaded is not None and condition(self.hf, self.standing) == self._as_loaded
 
     # ---- changing it
 
-    def edited(self, *edits: Edit) -> AbstractContextManager[Model]:
+    @contextmanager
+    def edited(self, *edits: Edit) -> Iterator[Model]:
         """`with model.edited(gate, projection): ...`: afterwards the model is bit for bit what it was."""
-        return self._edited(edits)
+        with holding(self.hf):
+            if weights_of(edits) and self.fixed_weights:
+                raise CannotDo(
+                    f"{self.name} cannot take other weights: {self.fixed_weights}. Load it in floats."
+                )
+            if weights_of(edits):
+                # it stays that of the weights that were loaded: computed once, and perhaps still under way
+                _ = self.fingerprint
+            with attached(self, edits):
+                yield self
 
     def without_heads(self, heads: Iterable[tuple[int, int] | str]) -> AbstractContextManager[Model]:
         """`with model.without_heads(["8-6", (4, 4)]): ...`: these heads are closed inside."""
-        return self._edited(removed(self, heads))
+        return self.edited(*removed(self, heads))
 
     def gated(
         self, values: Mapping[Head, float] | Mapping[tuple[int, int], float] | Mapping[str, float]
     ) -> AbstractContextManager[Model]:
         """`with model.gated({"8-6": 0.5}): ...`: 0 removes a head, 1 leaves it, 2 doubles it."""
-        return self._edited(gates(self, values))
-
-    @contextmanager
-    def _edited(self, edits: tuple[Edit, ...]) -> Iterator[Model]:
-        with holding(self.hf):
-            if weights_of(edits):
-                self._check_other_weights()
-            with attached(self, edits):
-                yield self
-
-    def _check_other_weights(self) -> None:
-        """Other weights can be put on, and the fingerprint stays that of the weights that were loaded."""
-        if self.fixed_weights:
-            raise CannotDo(f"{self.name} cannot take other weights: {self.fixed_weights}. Load it in floats.")
-        _ = self.fingerprint  # computed once, and perhaps still under way
+        return self.edited(*gates(self, values))
 
     def __repr__(self) -> str:
         kind = type(self.hf).__name__
         abilities = ", ".join(sorted(self.abilities))
         derived = ", family derived" if self.derived else ""
-        derived += ", with a LoRA" if loras(self.hf) else ""
+        derived += ", with a LoRA" if lora_hash(self.hf) else ""
         texts = f", texts open with {self.opening.written}"
         return (
             f"<{self.name}: {kind}, {self.layers} layers x {self.heads} heads, {abilities}{derived}{texts}>"
@@ -231,62 +245,28 @@ class Model(Anatomy):
 
     # ---- trust, but verify
 
-    def _prove_family(self) -> None:
-        """Every entry must pass the self-test; a derived one is held against the whole model too."""
-        try:
-            with self._noting_outputs():
-                check_gates(self, self._last_hidden)
-            if self.derived:
-                prove(self, self._last_hidden)
-        except (NotDerived, NoEffect) as error:
-            if not self.derived:
-                raise
-            reason = str(error) if isinstance(error, NotDerived) else "closing heads has no effect"
-            raise unknown_family(self.hf.config.model_type, reason) from None
-
     @property
-    def looks_back_only(self) -> bool:
+    def attends_back_only(self) -> bool:
         """Whether its tokens see no later ones, as a causal family promises and a few of its models break."""
-        if "_looks_back_only" in vars(self):
-            return self._looks_back_only
-        with asking(self.hf):  # outside of the cached property, which has a lock of its own in Python 3.11
-            return self._looks_back_only
-
-    @cached_property
-    def _looks_back_only(self) -> bool:
-        return self.family.causal and looks_back_only(self, self._last_hidden)
+        return self.family.causal and self._find(attends_back_only)
 
     def check_site(self, site: Site) -> None:
         """Refuse a place that this model does not have; neurons prove that they act when first used."""
         super().check_site(site)
-        if site.part in ("neurons", "mlp") and not self.neurons_act:
+        if site.part in ("neurons", "mlp") and not self._find(neurons_act):
             raise NoEffect(
-                f"{self.name}: its down projections have no effect. models/families.py points to the wrong "
+                f"{self.name}: its down projections have no effect. models/families.toml points to the wrong "
                 f"ones for {self.hf.config.model_type!r}."
             )
 
-    @property
-    def neurons_act(self) -> bool:
-        """Whether gates on neurons do something: tried once, when they are first used."""
-        if "_neurons_act" in vars(self):
-            return self._neurons_act
-        with asking(self.hf):
-            return self._neurons_act
-
-    @cached_property
-    def _neurons_act(self) -> bool:
-        return neurons_act(self, self._last_hidden)
-
-    @contextmanager
-    def _noting_outputs(self) -> Iterator[None]:
-        def note(_: nn.Module, args: Any, out: Any) -> None:
-            self.block_outputs = len(out) if isinstance(out, tuple) else 0
-
-        handle = self.blocks[0].register_forward_hook(note)
-        try:
-            yield
-        finally:
-            handle.remove()
+    def _find(self, trial: Callable[[Anatomy, Callable[[Tensor], Tensor]], bool]) -> bool:
+        """What a trial finds: made once, when it is first needed."""
+        name = trial.__name__
+        if name not in self._found:
+            with asking(self.hf):
+                if name not in self._found:  # another thread may have tried meanwhile
+                    self._found[name] = trial(self, self._last_hidden)
+        return self._found[name]
 
     def _last_hidden(self, ids: Tensor) -> Tensor:
         extra = {"use_cache": False} if self.family.causal else {}
@@ -300,25 +280,28 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
     checkpoint's own, which models above 1 B parameters get. device_map: auto, balanced, a JSON file or a
     mapping of modules to devices, with max_memory ("0=20GiB,cpu=60GiB") for each. batch_tokens: the tokens
     of one batch, which otherwise follow from free memory. workers: processes that share the work, with
-    gpus_per_worker cards each; ray: the address of a cluster, or auto. See docs/scale.md.
+    gpus_per_worker cards each; ray: the address of a cluster, or auto, with ship_model
+    (its files go to all machines) and driver_weights (full, or none). See docs/clusters.md.
 
     Weights are read from safetensors or GGUF; pickles and remote code only when you say so: allow_pickle,
     trust_remote_code. A GGUF file is converted once, and kept in a cache folder (`levelhead cache`), unless
     cache=False.
 
     Or a transformers model in memory with its tokenizer, `load(hf_model, tokenizer)`, for example inside a
-    Trainer's callback: it stays where it is, and is asked without dropout and left as it was.
+    Trainer's callback: it stays where it is, and is run without dropout and left as it was.
     """
     if isinstance(name, str | Path):
+        if is_served(name):
+            raise CannotDo(f"{name} is behind a server, and this reads the network itself. {RUN_THERE}.")
         if tokenizer is not None:
-            raise BadOption(
-                f"A tokenizer came with the name {str(name)!r}, which brings its own. Leave it out."
-            )
-        source = sources.open_source(name, **options)
+            raise BadOption(f"tokenizer must be left out with the name {str(name)!r}, which brings its own.")
+        if idle := [each for each in ("replay", "connections") if options.get(each) is not None]:
+            raise BadOption(f"{idle[0]} changes nothing for {name}, which is behind no server. Leave it out.")
+        source = open_source(name, **options)
     else:
-        source = sources.from_memory(name, tokenizer, options)
+        source = from_memory(name, tokenizer, options)
     try:
-        with sources.panics_as_errors(), asking(source.hf):
+        with panics_as_errors(), asking(source.hf):
             model = Model(source)
             _check_answers(model)
     except (NoEffect, UnknownFamily) as error:
@@ -331,10 +314,8 @@ def load(name: str | Path | PreTrainedModel, tokenizer: Any = None, **options: U
     except LevelheadError:
         raise
     except Exception as error:  # what a network raises that does not fit its configuration is of every kind
-        raise CannotDo(
-            f"{source.name} was loaded but could not be run: {sources.one_line(error)}."
-        ) from error
-    if loras(model.hf) and isinstance(name, str | Path):
+        raise CannotDo(f"{source.name} was loaded but could not be run: {one_line(error)}.") from error
+    if lora_hash(model.hf) and isinstance(name, str | Path):
         warnings.warn(
             f"{model.name}: the LoRA in adapter_config.json beside its weights is applied; results are of "
             "both together. Move it away to ask the weights alone.",

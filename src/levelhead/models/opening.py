@@ -1,7 +1,7 @@
 """Which special tokens, or words, open a text: read from the checkpoint, and proved by the model on plain
 English.
 
-A causal model that was trained with a token before every document, and is asked without it, answers badly
+A causal model that was trained with a token before every document, and is run without it, answers badly
 and without a word: Gemma 3 270M needs 8.2 nats for a word of plain English instead of 2.8. So one decision is
 made for each model, once, on loading, and every reading's rows begin accordingly (encoding.py).
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,12 @@ from levelhead.models.hooks import at_rest
 
 OPENING, DOUBT = "opening", "doubt"  # by which results name them: layout.OPENING_FACT, layout.DOUBT_FACT
 NONE = "none"
-DOUBTED = "it does not read plain English as it was asked, so its numbers are no evidence and get no verdict"
+DOUBTED = (
+    "it does not read plain English in the form in which it was evaluated, so its numbers are no evidence "
+    "and get no verdict"
+)
 
-# nats for a word, set between what was seen (docs/method.md). Four trained models, asked as stated: 2.8 to
+# nats for a word, set between what was seen (docs/method.md). Four trained models, run as stated: 2.8 to
 # 3.7, shuffled 4.5 to 6.4 more; Gemma without <bos>: 8.2; random: 19 to 20, shuffled at most 0.2 more.
 MOST_NATS, LEAST_GAP, CLEAR_MARGIN = 6.5, 1.0, 0.5
 
@@ -48,7 +51,7 @@ _SYMMETRIC = ("query", "document", "passage")  # of prompts for both sides of a 
 _GGUF_KEY = "tokenizer.ggml.add_bos_token"
 _LOGITS = 1 << 26  # numbers that the proof asks for at a time
 
-_PLAIN = (
+PLAIN = (
     "The children walked to the school near the river because the bus was late.",
     "She opened the window and looked at the garden for a long time.",
     "It was raining when we left the house, so we took our coats with us.",
@@ -56,7 +59,7 @@ _PLAIN = (
     "There was a small dog in front of the door, and it did not want to go away.",
     "After the game the team went home and had a good night of sleep.",
 )
-_SHUFFLED = (  # first word and end as they were, so that both have the same tokens
+SHUFFLED = (  # first word and end as they were, so that both have the same tokens
     "The walked bus the near was to the river because school children late the.",
     "She garden time opened for at the and long looked the a window.",
     "It took we house, with our so we left when the coats raining was us.",
@@ -114,32 +117,27 @@ class Opening:
 
 
 def folder_declares(folder: Path) -> Declared:
-    """What a folder says: its prefix, and that the GGUF file which it was made of denies BOS."""
+    """What a folder says: that the GGUF file which it was made of denies BOS, and its prefix.
+
+    The prefix of a sentence encoder is the default prompt, or where none is the default and texts of every
+    kind get one (E5: "query: ", "passage: ") that of a query, which is also E5's for comparing like with
+    like. A folder whose documents get none is run without.
+    """
     file = folder / _TOKENIZER
     said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-    denied = isinstance(said, dict) and said.get(_DENIED) is True
-    return Declared(False if denied else None, _prefix(folder))
-
-
-def _prefix(folder: Path) -> str:
-    """The prefix that a sentence encoder's folder names.
-
-    The default prompt, or where none is the default and texts of every kind get one (E5: "query: ",
-    "passage: ") that of a query, which is also E5's for comparing like with like. A folder whose documents
-    get none is asked without.
-    """
+    adds_bos = False if isinstance(said, dict) and said.get(_DENIED) is True else None
     file = folder / _PROMPTS
     if not file.is_file():
-        return ""
+        return Declared(adds_bos)
     said = json.loads(file.read_text(encoding="utf-8"))
     prompts = said.get("prompts") or {} if isinstance(said, dict) else None
     if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
         raise UnknownModel(f"{file} names no prompts as sentence-transformers does. Repair or remove it.")
     default = said.get("default_prompt_name")
     if default is not None:
-        return str(prompts.get(str(default), ""))
+        return Declared(adds_bos, str(prompts.get(str(default), "")))
     sides = [str(prompts[name]) for name in _SYMMETRIC if name in prompts]
-    return sides[0] if len(sides) > 1 and all(sides) else ""
+    return Declared(adds_bos, sides[0] if len(sides) > 1 and all(sides) else "")
 
 
 def gguf_declares(metadata: Mapping[str, object]) -> Declared:
@@ -167,60 +165,45 @@ def write_opening(opening: Opening, tokenizer: Any, folder: Path) -> None:
 
 
 def find_opening(model: Anatomy, tokenizer: Any, declared: Declared, predicts: bool) -> Opening:
-    """How texts are opened for a model; predicts: it continues texts, so that it can be asked for a proof."""
-    own = _first_tokens(tokenizer)
+    """How texts are opened for a model; predicts: it continues texts, so that it can be tested."""
+    # the special tokens that the tokenizer puts before a text by itself
+    encoded = tokenizer(["a"])
+    count = next((i for i, part in enumerate(encoded.sequence_ids(0)) if part is not None), 0)
+    own = tuple(int(number) for number in encoded["input_ids"][0][:count])
     if not model.family.causal:
         if declared.prefix:
             return Opening(f'"{declared.prefix}"', _PROMPTS, own=len(own), prefix=declared.prefix)
-        return Opening(_written(tokenizer, own), "tokenizer", own=len(own))
-    tokens, source = _stated(model, tokenizer, declared, own)
+        written = "".join(tokenizer.convert_ids_to_tokens(list(own))) or NONE
+        return Opening(written, "tokenizer", own=len(own))
+    # the tokens that the checkpoint says a text opens with, each once, and where it says so
+    bos = tokenizer.bos_token_id
+    tokens: tuple[int, ...]
+    if declared.adds_bos is False and own in ((), (bos,)):  # whatever transformers made of its tokenizer
+        tokens, source = (), _IN_GGUF
+    elif own:
+        tokens, source = tuple(dict.fromkeys(own)), "tokenizer"
+    elif bos is None:
+        tokens, source = (), "tokenizer, which has no BOS"
+    elif declared.adds_bos or tokenizer.init_kwargs.get("add_bos_token"):
+        tokens = (bos,)
+        source = _IN_GGUF if declared.adds_bos else "add_bos_token of the tokenizer's configuration"
+    elif bos == tokenizer.eos_token_id == model.config.bos_token_id:
+        tokens, source = (bos,), _BOTH_ENDS
+    else:
+        tokens, source = (), _UNSAID
     nats = None
     if predicts:
-        tried = {each: _nats(model, tokenizer, each) for each in _candidates(tokenizer, tokens)}
+        candidates = dict.fromkeys([tokens, (), *([(int(bos),)] if bos is not None else [])])
+        tried = {each: _nats(model, tokenizer, each) for each in candidates}
         if source in _LEFT_OPEN or not _passes(tried[tokens]):
-            best = min(tried, key=lambda each: _or_infinite(tried[each][0]))
+            best = min(tried, key=lambda each: math.inf if math.isnan(tried[each][0]) else tried[each][0])
             if _passes(tried[best]) and not tried[tokens][0] - CLEAR_MARGIN <= tried[best][0]:
                 tokens, source = best, "the likelier one in plain English"
         nats = tried[tokens]
-    written = _written(tokenizer, tokens)
+    written = "".join(tokenizer.convert_ids_to_tokens(list(tokens))) or NONE
     if declared.prefix:
         written, source = f'{"" if written == NONE else written}"{declared.prefix}"', _PROMPTS
     return Opening(written, source, None if tokens == own else tokens, len(own), declared.prefix, nats)
-
-
-def _stated(
-    model: Anatomy, tokenizer: Any, declared: Declared, own: tuple[int, ...]
-) -> tuple[tuple[int, ...], str]:
-    """The tokens that the checkpoint says a text opens with, each once, and where it says so."""
-    bos = tokenizer.bos_token_id
-    if declared.adds_bos is False and own in ((), (bos,)):  # whatever transformers made of its tokenizer
-        return (), _IN_GGUF
-    if own:
-        return tuple(dict.fromkeys(own)), "tokenizer"
-    if bos is None:
-        return (), "tokenizer, which has no BOS"
-    if declared.adds_bos or tokenizer.init_kwargs.get("add_bos_token"):
-        return (bos,), _IN_GGUF if declared.adds_bos else "add_bos_token of the tokenizer's configuration"
-    if bos == tokenizer.eos_token_id == model.config.bos_token_id:
-        return (bos,), _BOTH_ENDS
-    return (), _UNSAID
-
-
-def _candidates(tokenizer: Any, stated: tuple[int, ...]) -> list[tuple[int, ...]]:
-    bos = tokenizer.bos_token_id
-    return list(dict.fromkeys([stated, (), *([(int(bos),)] if bos is not None else [])]))
-
-
-def _first_tokens(tokenizer: Any) -> tuple[int, ...]:
-    """The special tokens that a tokenizer puts before a text by itself."""
-    encoded = tokenizer(["a"])
-    parts = encoded.sequence_ids(0)
-    count = next((i for i, part in enumerate(parts) if part is not None), 0)
-    return tuple(int(number) for number in encoded["input_ids"][0][:count])
-
-
-def _written(tokenizer: Any, tokens: Sequence[int]) -> str:
-    return "".join(tokenizer.convert_ids_to_tokens(list(tokens))) or NONE
 
 
 # ---- the proof
@@ -231,36 +214,28 @@ def _passes(nats: tuple[float, float]) -> bool:
     return plain <= MOST_NATS and shuffled - plain >= LEAST_GAP
 
 
-def _or_infinite(value: float) -> float:
-    return math.inf if math.isnan(value) else value
-
-
 @torch.no_grad()
 def _nats(model: Anatomy, tokenizer: Any, tokens: tuple[int, ...]) -> tuple[float, float]:
     """Nats for a word behind the first, in plain English and in the same words shuffled."""
-    texts = [*_PLAIN, *_SHUFFLED]
+    texts = [*PLAIN, *SHUFFLED]
     limit = getattr(model.config, "max_position_embeddings", None)
     written = tokenizer(texts, add_special_tokens=False)["input_ids"]
     rows = [[*tokens, *ids][:limit] for ids in written]
-    with at_rest(model.hf):
-        losses = list(_losses(model, rows, len(tokens)))
-    words = sum(len(text.split()) - 1 for text in _PLAIN)
-    half = len(_PLAIN)
-    return sum(losses[:half]) / words, sum(losses[half:]) / words
-
-
-def _losses(model: Anatomy, rows: Sequence[Sequence[int]], before: int) -> Iterator[float]:
-    """The loss of each row on its tokens behind the opening and the first."""
     longest = max(map(len, rows))
     size = max(1, _LOGITS // (longest * int(model.config.vocab_size)))
-    for start in range(0, len(rows), size):
-        some = rows[start : start + size]
-        ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in some], device=model.device)
-        mask = torch.tensor(
-            [[1] * len(row) + [0] * (longest - len(row)) for row in some], device=model.device
-        )
-        logits: Tensor = model.hf(input_ids=ids, attention_mask=mask, use_cache=False).logits
-        for row, scores in zip(some, logits, strict=True):
-            own = scores[before : len(row) - 1].float().log_softmax(-1)
-            following = torch.tensor(row[before + 1 :], device=own.device)
-            yield -float(own.gather(-1, following[:, None]).sum())
+    losses = []  # of each row on its tokens behind the opening and the first
+    with at_rest(model.hf):
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in some], device=model.device)
+            mask = torch.tensor(
+                [[1] * len(row) + [0] * (longest - len(row)) for row in some], device=model.device
+            )
+            logits: Tensor = model.hf(input_ids=ids, attention_mask=mask, use_cache=False).logits
+            for row, scores in zip(some, logits, strict=True):
+                behind = scores[len(tokens) : len(row) - 1].float().log_softmax(-1)
+                following = torch.tensor(row[len(tokens) + 1 :], device=behind.device)
+                losses.append(-float(behind.gather(-1, following[:, None]).sum()))
+    words = sum(len(text.split()) - 1 for text in PLAIN)
+    half = len(PLAIN)
+    return sum(losses[:half]) / words, sum(losses[half:]) / words

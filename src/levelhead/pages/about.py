@@ -3,19 +3,28 @@
 intended_purpose = "Sorts support tickets by topic."
 groups_not_covered = ["nonbinary people", "languages other than English"]
 responsible = "Ada Example, ada@example.org"
+
+[[scenarios]]
+group = "women"
+hazard = "Tickets of women are filed as less urgent."
+measure = "paired gap of urgency"
+threshold = "0.1"
+mitigation = "symmetrized model"
+review_date = 2027-01-31
 """
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from levelhead.inference.contents import Contents, open_contents
-from levelhead.probes.checked_toml import Checked, read_checked
-from levelhead.results import layout
-from levelhead.results.checksums import write_file
-from levelhead.results.records.about import About
+from levelhead.probes.files import Checked, read_checked
+from levelhead.runs.common import About, Scenario
+from levelhead.runs.files import write_file
+from levelhead.runs.study import ABOUT
+from levelhead.studies.heads import WORD_LIST
 
 FIELDS = {  # of About -> what they are called
     "intended_purpose": "Intended purpose",
@@ -28,6 +37,16 @@ FIELDS = {  # of About -> what they are called
 }
 EMPTY = "(not stated)"
 _Text = str | list[str]
+_Date = str | datetime.date
+
+
+class _ScenarioFile(Checked):
+    group: str
+    hazard: str
+    measure: str = ""
+    threshold: str | float = ""
+    mitigation: str = ""
+    review_date: _Date = ""
 
 
 class _AboutFile(Checked):
@@ -35,26 +54,31 @@ class _AboutFile(Checked):
     groups_covered: _Text = ""
     groups_not_covered: _Text = ""
     data_provenance: _Text = ""
-    date: str | datetime.date = ""
+    date: _Date = ""
     responsible: _Text = ""
     residual_risk: _Text = ""
+    scenarios: tuple[_ScenarioFile, ...] = ()
 
 
 def read_about(path: str | Path) -> About:
     """The fields of a TOML file; a key that is none of them is one line."""
     given, _ = read_checked(Path(path), _AboutFile, "a documentation", "docs/report.md")
-    return About(**{name: _joined(getattr(given, name)) for name in FIELDS})
 
+    def line(value: object) -> str:
+        text = ", ".join(value) if isinstance(value, list) else str(value)
+        return " ".join(text.split())
 
-def _joined(value: str | list[str] | datetime.date) -> str:
-    text = ", ".join(value) if isinstance(value, list) else str(value)
-    return " ".join(text.split())
+    scenarios = [
+        Scenario(**{each.name: line(getattr(own, each.name)) for each in fields(Scenario)})
+        for own in given.scenarios
+    ]
+    return About(**{name: line(getattr(given, name)) for name in FIELDS}, scenarios=tuple(scenarios))
 
 
 def keep_about(folder: str | Path, about: About) -> None:
     """Put a documentation into a run folder, where its page and its card read it."""
     contents = open_contents(folder)  # only into a run
-    write_file(contents.folder, layout.ABOUT.name, layout.ABOUT.text(about))
+    write_file(contents.folder, ABOUT.name, ABOUT.text(about))
 
 
 def about_of(contents: Contents) -> About | None:
@@ -62,11 +86,18 @@ def about_of(contents: Contents) -> About | None:
 
     What nobody stated about groups is taken from the word list, or from the benchmark's categories.
     """
-    kept = layout.ABOUT.read(contents.folder)
+    kept = ABOUT.read(contents.folder)
     if kept is None and contents.audit is None and contents.benchmark is None:
         return None
     stated = kept or About(*("" for _ in FIELDS))
-    covered, without = _groups(contents)
+    # who the data are about, and who not, as far as they say it themselves
+    covered, without = "", ""
+    words = None if contents.heads is None else WORD_LIST.read(contents.heads.folder)
+    if contents.benchmark is not None and (used := contents.benchmark.used) is not None:
+        covered = f"{used.title}: {', '.join(used.categories)}"
+    elif words is not None:
+        first, second, *_ = words.labels.values()
+        covered, without = f"{first}, {second} ({words.name})", words.not_covered
     return replace(
         stated,
         groups_covered=stated.groups_covered or covered,
@@ -74,18 +105,11 @@ def about_of(contents: Contents) -> About | None:
     )
 
 
-def _groups(contents: Contents) -> tuple[str, str]:
-    """Who the data are about, and who not, as far as they say it themselves."""
-    if contents.benchmark is not None and contents.benchmark.used is not None:
-        used = contents.benchmark.used
-        return f"{used.title}: {', '.join(used.categories)}", ""
-    words = None if contents.heads is None else layout.WORD_LIST.read(contents.heads.folder)
-    if words is None:
-        return "", ""
-    first, second, *_ = words.labels.values()
-    return f"{first}, {second} ({words.name})", words.not_covered
-
-
 def stated_fields(about: About) -> list[tuple[str, str]]:
     """Every field with what was stated, or that nothing was."""
     return [(title, getattr(about, name) or EMPTY) for name, title in FIELDS.items()]
+
+
+def scenario_fields(each: Scenario) -> dict[str, str]:
+    """A bias scenario by the titles of its fields."""
+    return {one.name.replace("_", " ").capitalize(): getattr(each, one.name) for one in fields(Scenario)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Literal
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.escaping import escaped_in
-from levelhead.inference.sizes import Size
+from levelhead.inference.verdicts import Size
 from levelhead.pages.charts.base import Chart, Control
-from levelhead.pages.first_arcs import FirstArcs
 from levelhead.pages.names import Names
 from levelhead.pages.tables import Cell, Table
-from levelhead.results.records.heads import ArcPair
+from levelhead.studies.heads.records import ArcPair
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,6 @@ class Cards:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table."""
-
     table: Table
     kind: str = field(default="table", init=False)
 
@@ -73,8 +71,16 @@ class HeadCell:
     head: Head
     label: str  # for screen readers and the hover text
     share: float  # -1 to 1, of the largest score
-    change: float | None  # of attention to the group word when stereotypes are turned, on average
+    change: float | None  # of attention to the group word in counter-stereotypes, on average
     sentences: int  # that the average rests on
+
+
+@dataclass(frozen=True)
+class FirstArcs:
+    """A head, and the place of a pair among the pairs."""
+
+    head: Head
+    pair: int
 
 
 @dataclass(frozen=True)
@@ -147,8 +153,6 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Points:
-    """Sentences, one under the other."""
-
     items: Sequence[Cell]
     kind: str = field(default="points", init=False)
 
@@ -171,7 +175,69 @@ class Code:
     kind: str = field(default="code", init=False)
 
 
-Block = Cards | Shown | Drawn | HeadMap | Matrix | Frontier | Points | Definitions | Code
+@dataclass(frozen=True)
+class MarkedPiece:
+    """A piece of a text; one that is marked belongs to the first or the second side."""
+
+    text: str
+    side: Literal["", "first", "second"] = ""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was given, and what the model wrote behind it."""
+
+    heading: str
+    given: str
+    said: Sequence[MarkedPiece]
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Texts in twos that differ in one thing."""
+
+    caption: str
+    pairs: Sequence[tuple[Written, Written]]
+    note: str
+    kind: str = field(default="pairs", init=False)
+
+
+@dataclass(frozen=True)
+class ListedText:
+    """A text among many, with what it can be found by."""
+
+    set: str
+    group: str
+    variant: str
+    given: str
+    said: str
+    numbers: Mapping[str, float]  # that it can be sorted by
+
+    @property
+    def note(self) -> str:
+        """What stands below it."""
+        named = [f"{name} {value:.3g}".replace("-", "−") for name, value in self.numbers.items() if value]
+        return " · ".join([each for each in (self.set, self.group, self.variant) if each] + named)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Every text: to be filtered, sorted and saved by script, and a plain list without."""
+
+    name: str  # of the file that is saved
+    caption: str
+    texts: Sequence[ListedText]
+    note: str = ""
+    kind: str = field(default="texts", init=False)
+
+    @property
+    def sorts(self) -> list[str]:
+        """The numbers that texts can be sorted by."""
+        return list(dict.fromkeys(name for each in self.texts for name in each.numbers))
+
+
+Block = Cards | Shown | Drawn | HeadMap | Matrix | Frontier | Points | Definitions | Code | SideBySide | Texts
 
 
 @dataclass(frozen=True)
@@ -204,11 +270,6 @@ class Section:
     found: str = ""  # the answer in one sentence, which stands where the chapter is folded
     basis: bool = False  # whether the answers of an audit rest on it, so that paper shows it
 
-    @property
-    def draws(self) -> bool:
-        """Whether it has charts that Vega draws."""
-        return any(isinstance(block, Drawn | Frontier) for block in self.blocks)
-
 
 @dataclass(frozen=True)
 class Found:
@@ -220,55 +281,29 @@ class Found:
 
 
 @dataclass(frozen=True)
-class WayOut:
-    """Something that can be done, what it buys and what it costs."""
-
-    name: str
-    buys: Cell
-    costs: Cell
-    verdict: str
-    recommended: bool
-    command: Code | None  # that writes the model
-
-
-@dataclass(frozen=True)
 class Answer:
     """A reader's question, the answer in short, and what else belongs to it."""
 
     question: str
     short: str
     more: str = ""
-
-    @property
-    def text(self) -> str:
-        """The whole answer."""
-        return f"{self.short} {self.more}".rstrip()
+    evidence: str = ""  # the chapter that it rests on
 
 
 @dataclass(frozen=True)
 class WhatNow:
-    """What a reader who decides has to know: questions with their answers, findings, and ways out."""
+    """What a reader who decides has to know: questions with their answers, and findings."""
 
     said: Sequence[Answer]
     picture: Chart | None  # of the bias; None where no measure has a scale
     found: Sequence[Found]
-    ways: Sequence[WayOut]
+    commands: Sequence[Code]  # that write what is recommended
     rule: str  # what the words for sizes mean
 
     @property
     def answers(self) -> list[tuple[str, str]]:
         """Questions with their whole answers."""
-        return [(each.question, each.text) for each in self.said]
-
-    @property
-    def commands(self) -> list[Code]:
-        """How to get what is recommended."""
-        return [way.command for way in self.ways if way.recommended and way.command is not None]
-
-    @property
-    def other_commands(self) -> list[Code]:
-        """How to get what else was tried."""
-        return [way.command for way in self.ways if not way.recommended and way.command is not None]
+        return [(each.question, f"{each.short} {each.more}".rstrip()) for each in self.said]
 
 
 @dataclass(frozen=True)
@@ -301,4 +336,5 @@ class Page:
     def draws(self) -> bool:
         """Whether it has charts that Vega draws."""
         pictured = self.what_now is not None and self.what_now.picture is not None
-        return pictured or any(section.draws for section in self.sections)
+        blocks = (block for section in self.sections for block in section.blocks)
+        return pictured or any(isinstance(block, Drawn | Frontier) for block in blocks)

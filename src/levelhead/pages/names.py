@@ -1,4 +1,4 @@
-"""Short names of changed models: "projection 7", "without 3 heads". The long name is shown on hover.
+"""Short names of changed models: "projection 7". The long name is shown on hover.
 
 Results, CSV files and model cards keep the long names; only what a reader sees on the page is shortened.
 """
@@ -12,12 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from levelhead.inference.contents import Contents
-from levelhead.results.records.common import BASE
-from levelhead.results.runs import AuditRun, SweepRun
+from levelhead.studies.audit import NLI
 
-NLI = "nli "  # how variants of the classifier beside a model begin
 LONG = "long"  # the key of a long name in a chart's data
-_OF_CLASSIFIER = "of the classifier, "  # what stands before its projections in sentences
 
 
 @dataclass(frozen=True)
@@ -47,12 +44,9 @@ class Names:
             return [Piece(text)]
         pieces: list[Piece] = []
         for number, part in enumerate(self._pattern.split(text)):
-            if number % 2 == 0:
-                pieces.append(Piece(part))
-                continue
-            name = part.removeprefix(_OF_CLASSIFIER)
-            pieces += [Piece(part.removesuffix(name)), Piece(self.told[part], name)]
-        return [piece for piece in pieces if piece.text]
+            found = Piece(self.told[part], part) if number % 2 else Piece(part)  # every second one is a name
+            pieces += [found] if found.text else []
+        return pieces
 
     def short(self, text: str) -> str:
         """A text with short names."""
@@ -68,20 +62,16 @@ class Names:
         What stands under the key "long" stays.
         """
         if isinstance(node, str):
-            return self._label(node)
+            if node in self.short_names:
+                return self.short_names[node]
+            ends = (name for name in self.told if node.endswith(f", {name}"))  # a model and its variant
+            name = next(ends, "")
+            return f"{node.removesuffix(name)}{self.told[name]}" if name else node
         if isinstance(node, list | tuple):
             return [self.shorten(each) for each in node]
         if isinstance(node, Mapping):
             return {key: value if key == LONG else self.shorten(value) for key, value in node.items()}
         return node
-
-    def _label(self, text: str) -> str:
-        if text in self.short_names:
-            return self.short_names[text]
-        for long, short in self.told.items():
-            if text.endswith(f", {long}"):  # a model and its variant
-                return f"{text.removesuffix(long)}{short}"
-        return text
 
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
@@ -90,41 +80,19 @@ class Names:
 
 
 def names_of(contents: Contents) -> Names:
-    """Short names of all variants of a run."""
-    if contents.sweep is not None:
-        return Names(_swept(contents.sweep))
-    return Names() if contents.audit is None else _audited(contents.audit)
+    """Short names of all variants of a run.
 
-
-def _swept(run: SweepRun) -> dict[str, str]:
-    return _numbered({each.variant: each.level for each in run.measured}, "projection")
-
-
-def _audited(run: AuditRun) -> Names:
-    own = _numbered({each.variant: each.level for each in run.candidates}, "projection")
-    levels = {each.variant: each.level for each in run.nli_candidates}
-    beside = _numbered(levels, "classifier projection")
-    untouched = {f"{NLI}{BASE}": "untouched classifier"} if beside else {}
-    known = {**own, **untouched, **{f"{NLI}{name}": short for name, short in beside.items()}}
-    known |= {each.variant: _without(len(each.heads)) for each in run.mitigations if each.heads}
-    told = {each.variant: known[each.variant] for each in run.mitigations if each.variant in known}
-    for name, short in beside.items():
-        if f"{NLI}{name}" in told:
-            told[f"{_OF_CLASSIFIER}{name}"] = short
-    return Names(known, told)
-
-
-def _numbered(levels: Mapping[str, str], what: str) -> dict[str, str]:
-    """Projections by their place among those that were tried, of which 0 is the unmodified model.
-
-    levels: of every projection. One that has the name of its level, a published method, is short already.
+    Projections have their place among those that were tried, of which 0 is the unmodified model. One that has
+    the name of its level, a published method, is short already.
     """
-    return {
-        name: f"{what} {number}"
-        for number, (name, level) in enumerate(levels.items())
-        if number and name != level
-    }
-
-
-def _without(heads: int) -> str:
-    return f"without {heads} head{'' if heads == 1 else 's'}"
+    if contents.projections is not None:
+        levels = {each.variant: each.level for each in contents.projections.measured}
+        placed = enumerate(levels.items())
+        return Names({name: f"projection {n}" for n, (name, level) in placed if n and name != level})
+    audit = contents.audit
+    arena = None if audit is None else audit.nli_mitigate
+    if audit is None or arena is None:
+        return Names()
+    beside = [name for name in audit.recommended if name.startswith(NLI)]
+    known = {name: f"{name.removeprefix(NLI)} ({arena.model})" for name in beside}
+    return Names(known, known)

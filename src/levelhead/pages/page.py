@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,17 +12,18 @@ import vl_convert as vlc
 from altair.utils.schemapi import debug_mode
 
 from levelhead import __version__
-from levelhead.files import write_output
 from levelhead.inference.contents import Contents, open_contents
 from levelhead.pages.blocks import Page
 from levelhead.pages.chapters import Chapter
 from levelhead.pages.glossary import Terms
 from levelhead.pages.pdf import write_pdfs
 from levelhead.pages.presented import presented
-from levelhead.pages.renderers import FORMS, WRITTEN, file_text
+from levelhead.pages.renderers import FORMS, NOTED, RENDERERS, WRITTEN
 from levelhead.pages.shell import content_policy, environment, template_text
-from levelhead.results import layout
+from levelhead.runs.study import REPORT
+from levelhead.safe_files import write_output
 
+_SHOWN = 8  # lines of findings; more of them are folded
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 _MARK = '<meta name="generator" content="levelhead '  # by which a page of ours is known
 
@@ -41,7 +43,7 @@ def write_report(
     better one takes its place later. stopped: the audit that would have written that one was stopped.
     """
     contents = open_contents(folder)
-    path = Path(out) if out else contents.folder / layout.REPORT.name
+    path = Path(out) if out else contents.folder / REPORT.name
     with debug_mode(False):  # altair would hold every part of every chart against its schema, again and again
         return write_as(path, presented(contents, reload=reload, stopped=stopped), force)
 
@@ -50,7 +52,8 @@ def write_as(path: Path, page: Page, force: bool = False) -> Path:
     """Write a page in the form that the file's ending names: Markdown, LaTeX, CSV, PDF, else HTML."""
     ending = path.suffix.lower()
     if ending in FORMS:
-        return write_output(path, file_text(page, ending), WRITTEN, force)
+        form = FORMS[ending]
+        return write_output(path, NOTED[form] + RENDERERS[form](page), WRITTEN, force)
     if ending == ".pdf":
         with TemporaryDirectory(prefix="levelhead-page-") as scratch:
             write_pdfs(write_page(Path(scratch) / f"{path.stem}.html", render(page)), force, path)
@@ -59,7 +62,6 @@ def write_as(path: Path, page: Page, force: bool = False) -> Path:
 
 
 def report_html(contents: Contents) -> str:
-    """The report of one run as one page."""
     with debug_mode(False):
         return render(presented(contents))
 
@@ -77,18 +79,19 @@ def render(page: Page) -> str:
         policy=content_policy,
         terms=Terms(),
         chapter=Chapter,
+        shown=_SHOWN,
         version=__version__,
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Styled:
     """Declarations of single elements as rules of the page's style sheet: a class name for each.
 
     style="..." would need 'unsafe-inline'.
     """
 
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
+    _names: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, declarations: str) -> str:
         return self._names.setdefault(declarations, f"v{len(self._names)}")
@@ -99,7 +102,6 @@ class _Styled:
 
 
 def write_page(path: Path, html: str, force: bool = False) -> Path:
-    """Write a page; it appears whole or not at all."""
     return write_output(path, html, _MARK, force)
 
 

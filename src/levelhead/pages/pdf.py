@@ -6,13 +6,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from levelhead.errors import CannotDo
-from levelhead.files import refuse_foreign, write_whole
-from levelhead.ordinary import read_bytes
 from levelhead.pages.chapters import Chapter
+from levelhead.safe_files import read_bytes, refuse_foreign, write_whole
 
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PLAYWRIGHT = (  # where playwright keeps its own, from the newest version
@@ -54,7 +52,29 @@ def write_pdf(page: Path, out: Path, force: bool = False, part: str = "") -> Pat
         )
     with tempfile.TemporaryDirectory(prefix="levelhead-pdf-") as scratch:
         printed = Path(scratch) / "page.pdf"
-        _print(browser, page, part, printed)
+        options = [
+            "--headless",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--no-pdf-header-footer",
+            f"--virtual-time-budget={_DRAWING_MS}",
+            f"--user-data-dir={printed.parent / 'profile'}",
+            f"--print-to-pdf={printed}",
+        ]
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            options.append("--no-sandbox")  # Chromium refuses to start for root otherwise
+        address = page.resolve().as_uri() + (f"#{part}" if part else "")
+        command = [str(browser), *options, address]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False, text=True)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CannotDo(
+                f"{browser} did not print {page.name}: {error}. Print the page in a browser."
+            ) from None
+        if not printed.is_file():
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise CannotDo(f"{browser} did not print {page.name}: {lines[-1]}. Print the page in a browser.")
         return write_whole(out, lambda work: shutil.copyfile(printed, work))
 
 
@@ -63,38 +83,7 @@ def find_chromium() -> Path | None:
     for name in _ON_PATH:
         if (path := shutil.which(name)) is not None:
             return Path(path)
-    return next(_of_playwright(), None)
-
-
-def _of_playwright() -> Iterator[Path]:
     own = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
     folders = [Path(own)] if own else [Path.home() / cache for cache in _CACHES]
-    for folder in folders:
-        for pattern in _PLAYWRIGHT:
-            yield from sorted(folder.glob(pattern), reverse=True)
-
-
-def _print(browser: Path, page: Path, part: str, printed: Path) -> None:
-    options = [
-        "--headless",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--no-pdf-header-footer",
-        f"--virtual-time-budget={_DRAWING_MS}",
-        f"--user-data-dir={printed.parent / 'profile'}",
-        f"--print-to-pdf={printed}",
-    ]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--no-sandbox")  # Chromium refuses to start for root otherwise
-    address = page.resolve().as_uri() + (f"#{part}" if part else "")
-    command = [str(browser), *options, address]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False, text=True)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotDo(
-            f"{browser} did not print {page.name}: {error}. Print the page in a browser."
-        ) from None
-    if not printed.is_file():
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise CannotDo(f"{browser} did not print {page.name}: {lines[-1]}. Print the page in a browser.")
+    kept = (sorted(folder.glob(each), reverse=True) for folder in folders for each in _PLAYWRIGHT)
+    return next((path for paths in kept for path in paths), None)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from levelhead.results.codec import Record
+from levelhead.runs.records import Record
 
 TEMPLATES = Path(__file__).parent / "template"
 
@@ -50,10 +50,8 @@ def environment(folder: Path = TEMPLATES) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.policies["json.dumps_function"] = partial(json.dumps, default=_plain)
+
+    made.policies["json.dumps_function"] = partial(  # a record, or another dataclass, for the page's script
+        json.dumps, default=lambda value: value.to_json() if isinstance(value, Record) else asdict(value)
+    )
     return made
-
-
-def _plain(value: object) -> object:
-    """A record, or another dataclass, as the page's script reads it."""
-    return value.to_json() if isinstance(value, Record) else asdict(value)  # type: ignore[call-overload]

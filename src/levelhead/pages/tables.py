@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from levelhead.inference.claims import evidence
 from levelhead.inference.contents import Reported
-from levelhead.measures.measurement import Measurement
-from levelhead.results.keys import csv_text
-from levelhead.results.records.common import SizeGrown
+from levelhead.measures.measurement import Measurement, Null
+from levelhead.runs.common import SizeGrown
+from levelhead.runs.files import csv_text
 
 NOTHING = "–"
 
@@ -58,15 +58,15 @@ class Table:
 
     def to_csv(self) -> str:
         """The table with all digits; texts that a spreadsheet would run are quoted as text."""
-        return csv_text(self.columns, ([_csv_cell(cell) for cell in row] for row in self.rows))
 
+        def cell_of(cell: Cell) -> str | float:
+            # a number stays a number, so that a minus sign is not taken for a formula
+            for kind in (int, float) if cell.numeric else ():
+                with suppress(ValueError):
+                    return kind(cell.raw)
+            return cell.raw
 
-def _csv_cell(cell: Cell) -> str | float:
-    """A number stays a number, so that a minus sign is not taken for a formula."""
-    for kind in (int, float) if cell.numeric else ():
-        with suppress(ValueError):
-            return kind(cell.raw)
-    return cell.raw
+        return csv_text(self.columns, ([cell_of(cell) for cell in row] for row in self.rows))
 
 
 # ---- cells
@@ -85,15 +85,26 @@ def number(value: float | int | None, at: str = "", digits: int = 3) -> Cell:
     return Cell((Part(shown(value, digits), at),), repr(value), True)
 
 
+def numbers(values: Iterable[float | int | None], at: str = "", digits: int = 3) -> list[Cell]:
+    """Several numbers of one record, each in a cell of its own."""
+    return [number(value, at, digits) for value in values]
+
+
 def probability(value: float | None, at: str = "") -> Cell:
     """A p- or q-value: three decimals, or its order of magnitude; never 0.000."""
     return number(value, at, 3 if value is None or value >= 0.001 else -1)
 
 
+def null_cells(null: Null | None, at: str = "", digits: int = 3) -> tuple[Cell, Cell, Cell]:
+    """Mean and standard deviation of null models, and p against them; dashes where there are none."""
+    if null is None:
+        return number(None), number(None), number(None)
+    return number(null.floor, at, digits), number(null.spread, at, digits), probability(null.p_value, at)
+
+
 def interval(measurement: Measurement, at: str = "", digits: int = 3) -> Cell:
-    """The two bounds of a measurement's interval."""
     if measurement.interval is None:
-        return Cell((Part(NOTHING),), "", True)
+        return number(None)
     low, high = measurement.interval
     parts = (Part(shown(low, digits), at), Part(" to "), Part(shown(high, digits), at))
     return Cell(parts, f"{low!r} to {high!r}", True)
@@ -120,16 +131,21 @@ def bounded(measurement: Measurement | None, at: str = "", digits: int = 3) -> C
     return Cell(parts, repr(measurement.value), True)
 
 
-def grown_cell(each: SizeGrown) -> Cell:
-    """By how much a size grows, with an arrow where that is sure, and the interval below."""
-    sign = " ↓" if each.lowered else " ↑" if each.raised else ""
-    ends = "" if each.low is None or each.high is None else f"[{each.low:+z.3f}, {each.high:+z.3f}]"
-    return words(f"{each.grown:+z.3f}{sign}".replace("-", "−"), ends.replace("-", "−"))
-
-
 def reported(each: Reported | None, digits: int = 3) -> Cell:
     """A reported measurement with its interval and address."""
     return words(None) if each is None else measured(each.measurement, each.address, digits)
+
+
+def signed(value: float, ends: tuple[float | None, float | None], after: str = "") -> Cell:
+    """A change with its sign, and its interval below, where both ends are known."""
+    low, high = ends
+    small = "" if low is None or high is None else f"[{low:+z.3f}, {high:+z.3f}]"
+    return words(f"{value:+z.3f}{after}".replace("-", "−"), small.replace("-", "−"))
+
+
+def grown_cell(each: SizeGrown) -> Cell:
+    """By how much a size grows, with an arrow where that is sure, and the interval below."""
+    return signed(each.grown, (each.low, each.high), " ↓" if each.lowered else " ↑" if each.raised else "")
 
 
 def shown(value: float | int, digits: int = 3) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 from levelhead.probes import shipped_toml
 from levelhead.probes.slots import SLOT, filled
@@ -26,7 +27,6 @@ class AgreementItem:
 
     @property
     def text(self) -> str:
-        """The sentence."""
         return self.with_pronoun(self.own)
 
     def with_pronoun(self, word: str) -> str:
@@ -38,27 +38,20 @@ class AgreementItem:
 def agreement_items() -> tuple[AgreementItem, ...]:
     """Every pair of people in every frame of its kind, about either of the two."""
     pronouns = {feminine: (feminine, masculine) for feminine, masculine in shipped_toml(_FILE)["pronouns"]}
-    return tuple(
-        _item(kind["name"], frame, people, pronouns, gender)
-        for kind in shipped_toml(_FILE)["kinds"]
-        for people in kind["people"]
-        for frame in kind["frames"]
-        for gender in (0, 1)
-    )
+    items = []
+    for kind in shipped_toml(_FILE)["kinds"]:
+        for people, frame, gender in product(kind["people"], kind["frames"], (0, 1)):
+            slot = next(name for name in SLOT.findall(frame) if name != _WHO)
+            own, other = pronouns[slot][gender], pronouns[slot][1 - gender]
+            text, spans = filled(frame, {_WHO: people[gender], slot: own})
+            start, end = spans[slot]
+            cluster = TITLE if kind["name"] == TITLE else ", ".join(people)
+            before, after = text[:start].rstrip(), text[end:]
+            items.append(AgreementItem(cluster, before, after, own, other, kind["name"]))
+    return tuple(items)
 
 
 def agreement_names() -> frozenset[str]:
     """The first names of the items, which no model is trained on."""
     named = (kind for kind in shipped_toml(_FILE)["kinds"] if kind["name"] == NAME)
     return frozenset(name for kind in named for people in kind["people"] for name in people)
-
-
-def _item(
-    kind: str, frame: str, people: list[str], pronouns: dict[str, tuple[str, str]], gender: int
-) -> AgreementItem:
-    slot = next(name for name in SLOT.findall(frame) if name != _WHO)
-    own, other = pronouns[slot][gender], pronouns[slot][1 - gender]
-    text, spans = filled(frame, {_WHO: people[gender], slot: own})
-    start, end = spans[slot]
-    cluster = TITLE if kind == TITLE else ", ".join(people)
-    return AgreementItem(cluster, text[:start].rstrip(), text[end:], own, other, kind)

@@ -12,10 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from levelhead.errors import BadProbe
-from levelhead.probes.files import BadItem, Place, check_length, is_whole, parse_json, read_text, shown
+from levelhead.probes.files import (
+    BadItem,
+    Place,
+    check_length,
+    hub_table,
+    is_whole,
+    parse_json,
+    read_text,
+    shown,
+)
 
 T = TypeVar("T")
 _WHEEL = (
@@ -60,7 +69,6 @@ class Row:
         return value
 
     def unusable(self, reason: str, complaint: str) -> BadItem:
-        """The error of a row that is left out."""
         return BadItem(self.place, reason, complaint)
 
 
@@ -75,7 +83,6 @@ class Source:
 
     @property
     def is_hub(self) -> bool:
-        """Whether the data come from the hub."""
         return self.data.startswith(_HUB)
 
     def files(self, *names: str) -> list[Path]:
@@ -85,17 +92,18 @@ class Source:
         """
         path = Path(self.data).expanduser()
         patterns = names or self.names
+        advice = f"Give {patterns[0]} of {self.benchmark}, or the folder that holds it."
         if path.suffix == ".whl":
             raise BadProbe(f"{self.data} is a wheel. Unpack it (unzip {path.name} -d DIR) and give DIR.")
         if path.is_file():
             return [path]
         if not path.is_dir():
-            raise BadProbe(f"--data {self.data}: no file or folder there. {self._advice(patterns)}")
+            raise BadProbe(f"--data {self.data}: no file or folder there. {advice}")
         for place in self._places(path):
             found = [file for pattern in patterns for file in sorted(place.glob(pattern)) if file.is_file()]
             if found:
                 return list(dict.fromkeys(found))
-        raise BadProbe(f"{self.data}: none of {', '.join(patterns)} is in it. {self._advice(patterns)}")
+        raise BadProbe(f"{self.data}: none of {', '.join(patterns)} is in it. {advice}")
 
     def beside(self, name: str) -> Path | None:
         """A further file of the benchmark next to the first one, or None."""
@@ -108,9 +116,6 @@ class Source:
         wheel = [path / root / self.folder / "data" for root in _WHEEL] if self.folder else []
         return [path, path / "data", *wheel]
 
-    def _advice(self, patterns: Sequence[str]) -> str:
-        return f"Give {patterns[0]} of {self.benchmark}, or the folder that holds it."
-
 
 @dataclass
 class Reader:
@@ -121,7 +126,6 @@ class Reader:
     first: str = ""  # the first complaint
 
     def read(self, rows: Iterable[Row], read: Callable[[Row], T]) -> list[T]:
-        """What can be read of the rows."""
         items = []
         for row in rows:
             try:
@@ -176,37 +180,13 @@ def text_lines(path: Path) -> list[tuple[Place, str]]:
 
 def json_rows(path: Path) -> list[Row]:
     """The records of a .jsonl file, one per line; a line that is no record is an empty one."""
-    rows: list[Row] = []
-    for number, line in enumerate(read_text(path, "Save it as UTF-8.").split("\n"), start=1):
-        if line.strip():
-            record, _, _ = parse_json(line)
-            rows.append(Row(Place(path.name, number), record if isinstance(record, dict) else {}))
-    return rows
-
-
-def json_content(path: Path) -> Any:
-    """The content of a .json file."""
-    content, reason, line = parse_json(read_text(path, "Save it as UTF-8."))
-    if reason:
-        raise BadProbe(f"{path.name} line {line}: {reason}.")
-    return content
+    records = [(place, parse_json(line)[0]) for place, line in text_lines(path)]
+    return [Row(place, record if isinstance(record, dict) else {}) for place, record in records]
 
 
 def hub_rows(source: Source, split: str = "test") -> list[Row]:
     """The rows of a data set on the hub: hub:NAME, hub:NAME:CONFIG, either with @SPLIT."""
     named, _, own = source.data.removeprefix(_HUB).partition("@")
     repository, _, config = named.partition(":")
-    try:
-        import datasets
-    except ImportError as error:
-        raise BadProbe(
-            f"{source.data} needs datasets: pip install 'levelhead[hub]', or pass a file."
-        ) from error
-    try:
-        table = datasets.load_dataset(repository, config or None, split=own or split)
-    except Exception as error:  # the hub's client has no common parent for its errors
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise BadProbe(
-            f"{source.data} did not load ({reason}). Check the name and network, or pass a file."
-        ) from error
+    table = hub_table(source.data, "file", repository, config or None, split=own or split)
     return [Row(Place(source.data, n, "entry"), dict(row)) for n, row in enumerate(table, start=1)]

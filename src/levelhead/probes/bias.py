@@ -7,7 +7,7 @@ another bias brings its own pairs, which the bleached templates make into inputs
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -21,7 +21,6 @@ from levelhead.probes.words import WordTest
 GENDER = "gender"  # the axis that probes, pairs and prompts ship for
 OTHER = "other"  # an axis that nobody declared and that is not gender
 _ORDERS = (("F", "M"), ("M", "F"))
-_NOBODY = "this"  # stands for either word in the premise of a pair classifier
 
 
 def about_gender(test: WordTest) -> bool:
@@ -34,15 +33,19 @@ def about_gender(test: WordTest) -> bool:
     """
     if test.axis:
         return test.axis.casefold() == GENDER
-    a, b = (tuple(_spelled(word) for word in words) for words in (test.A, test.B))
+    a, b = (tuple(surface(word).lower() for word in words) for words in (test.A, test.B))
     if not test.pairs:
         genders = [[_gender(word) for word in words] for words in (a, b)]
         return any(
             _most(len(a), genders[0], first, second) and _most(len(b), genders[1], second, first)
             for first, second in _ORDERS
         )
-    pairs = [(_spelled(one), _spelled(other)) for one, other in dict.fromkeys(test.pairs)]
-    paired = _with_counterparts(a, b), _with_counterparts(b, a)
+    pairs = [tuple(surface(word).lower() for word in pair) for pair in dict.fromkeys(test.pairs)]
+    # a word counts where the swapper makes a word of the other side of it, or the other way round
+    paired = []
+    for words, others in ((a, b), (b, a)):
+        reached = {word for other in others for word in _counterparts(other)}
+        paired.append({w for w in words if w in reached or not _counterparts(w).isdisjoint(others)})
     contrasts = [
         (_gender(one), _gender(other)) for one, other in pairs if one in paired[0] and other in paired[1]
     ]
@@ -62,9 +65,10 @@ def data_hash(test: WordTest) -> str:
 
 
 def none_ships(what: str, test: WordTest) -> str:
-    """Why nothing that ships is asked for a list; a list that has gendered words learns how to declare it."""
+    """Why nothing that ships is run for a list; a list that has gendered words learns how to declare it."""
     words = () if test.axis not in ("", OTHER) else (*test.A, *test.B)
-    hint = ' (if it is about gender, declare axis = "gender")' if any(map(_is_gendered, words)) else ""
+    gendered = any(_gender(surface(word).lower()) for word in words)
+    hint = ' (if it is about gender, declare axis = "gender")' if gendered else ""
     return f"no {what} ship for {test.name}{hint}"
 
 
@@ -73,25 +77,11 @@ def _most(total: int, found: Sequence[object], wanted: object, reverse: object) 
     return 2 * (found.count(wanted) - found.count(reverse)) > total
 
 
-def _spelled(word: str) -> str:
-    return surface(word).lower()
-
-
-def _is_gendered(word: str) -> bool:
-    return _gender(_spelled(word)) is not None
-
-
 def _gender(word: str) -> str | None:
     """The gender of a word or phrase in small letters, words for a trait included."""
     feminine, masculine = _traits(), _traits().values()
     of_trait = "F" if word in feminine else "M" if word in masculine else None
     return of_trait or gender_of_word(word) or gender_of(word)
-
-
-def _with_counterparts(words: Iterable[str], others: Collection[str]) -> set[str]:
-    """The words of which the swapper makes one of the others, or the other way round."""
-    reached = {word for other in others for word in _counterparts(other)}
-    return {word for word in words if word in reached or not _counterparts(word).isdisjoint(others)}
 
 
 @cache
@@ -126,10 +116,8 @@ def list_pairs(test: WordTest, for_classifier: bool = False) -> tuple[InputPair,
     pairs = []
     for a, b in dict.fromkeys(test.pairs):
         for template in TEMPLATES:
-            forms = [template.replace("{}", surface(word)) for word in (a, b)]
-            if for_classifier:
-                premise = template.replace("{}", _NOBODY)
-                pairs.append(InputPair((premise, forms[0]), (premise, forms[1])))
-            else:
-                pairs.append(InputPair((forms[0], None), (forms[1], None)))
+            one, other = (template.replace("{}", surface(word)) for word in (a, b))
+            premise = template.replace("{}", "this")  # which stands for either word
+            pair = ((premise, one), (premise, other)) if for_classifier else ((one, None), (other, None))
+            pairs.append(InputPair(*pair))
     return tuple(pairs)

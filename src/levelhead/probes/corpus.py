@@ -1,4 +1,10 @@
-"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, never all in memory."""
+"""Sentences of a text file, a .jsonl file, a folder of both or a hub dataset, never all in memory.
+
+plain_sentences takes off the marks of WikiText's raw form and leaves everything else as it is:
+
+    = Robert Boulter =                                     a heading: no sentence, left out
+    He had a guest @-@ starring role , and won .           He had a guest-starring role, and won.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 from levelhead.errors import BadOption, BadProbe
 from levelhead.probes.files import parse_json
 from levelhead.progress import counted
 
 PIECE = 1 << 16  # characters read at once; a text without line breaks comes in pieces of this size
-HEAD = 100  # records that are looked at to see which columns hold text
+HEAD = 100  # records that are read to see which columns hold text
 HUB = "hub:"
 COLUMN = "text"
 NOT_TEXT, NO_CELL, NO_RECORD = "not UTF-8 text", "record without text", "line that is no JSON object"
@@ -47,6 +52,11 @@ _ABBREVIATION = re.compile(
     r" | e\.g|i\.e|cf|ca|approx)",
     re.VERBOSE,
 )
+_HEADING = re.compile(r"(?:= )+[^=].*?(?: =)+")
+_JOINED = re.compile(r" @([-,.])@ ")  # a hyphen, a comma or a point inside a word or a number
+_QUOTED = re.compile(r'(?<!\S)" ([^"]+?) "(?!\w)')
+_BEFORE = re.compile(r" (?=(?:[,.;:!?%)\]]|'s|'re|'ve|'ll|'d|'m|n't)(?:\W|$))")
+_AFTER = re.compile(r"(?<=[(\[$£€]) ")
 
 
 def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) -> Iterator[str]:
@@ -61,9 +71,35 @@ def corpus_sentences(source: str | Path, skipped: Counter[str] | None = None) ->
         lines = _hub_lines(source, skipped)
     else:
         path = Path(source).expanduser()
-        files = _corpus_files(path, skipped)
+        alone, files = path.is_file(), [path]
+        if path.is_dir():
+            files, others = [], 0
+            for root, _, names in os.walk(path, onerror=lambda _: skipped.update([NO_FILE])):
+                for file in (Path(root, name) for name in names):
+                    if file.suffix.lower() not in (".txt", _ROWS):
+                        others += file.is_file() and _NO_PLAIN_TEXT.fullmatch(file.suffix) is not None
+                    elif file.is_file():
+                        files.append(file)
+                    else:
+                        skipped[NO_FILE] += 1
+            if others:
+                skipped[OTHER_FILE] += others
+            if not files:
+                raise BadProbe(
+                    f"{path}: no .txt or .jsonl file in this folder; save the texts as one of them."
+                )
+            files.sort()
+        elif not alone:
+            raise BadProbe(
+                f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME."
+            )
+        elif _NO_PLAIN_TEXT.fullmatch(path.suffix):
+            raise BadProbe(
+                f"{path}: a {path.suffix} file is no plain text; save the texts as .txt, or as {_ROWS} with "
+                f'one {{"{COLUMN}": "..."}} a line.'
+            )
         size = sum(file.stat().st_size for file in files)
-        lines = counted(_file_lines(files, path.is_file(), skipped), f"Reading {path.name}", size, len)
+        lines = counted(_file_lines(files, alone, skipped), f"Reading {path.name}", size, len)
     return _readable(source, split_sentences(lines), skipped)
 
 
@@ -80,6 +116,14 @@ def _readable(source: str | Path, sentences: Iterable[str], skipped: Counter[str
         raise BadProbe(f"{source}: no sentence can be read ({reason}). Give text, saved as UTF-8.")
 
 
+def plain_sentences(sentences: Iterable[str]) -> Iterator[str]:
+    """Sentences without headings, hyphens and punctuation where a writer puts them."""
+    for sentence in sentences:
+        if not _HEADING.fullmatch(sentence):
+            joined = _QUOTED.sub(r'"\1"', _JOINED.sub(r"\1", sentence))
+            yield _AFTER.sub("", _BEFORE.sub("", joined))
+
+
 def top_reasons(skipped: Counter[str]) -> str:
     """The three commonest reasons with their counts."""
     return ", ".join(f"{reason}: {count}" for reason, count in skipped.most_common(3))
@@ -90,7 +134,7 @@ def check_sample(n: int, seed: int, what: str) -> None:
     if n < 1:
         raise BadOption(f"{n} {what} were asked for; it takes at least 1.")
     if seed < 0:
-        raise BadOption(f"Seed {seed} came; seeds are whole numbers from 0 on.")
+        raise BadOption(f"seed must be 0 or greater (got {seed})")
 
 
 def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
@@ -101,13 +145,12 @@ def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
     """
     held, open_line = "", False
     for piece in pieces:
-        if open_line:
-            held += piece
-        elif held and not _goes_on(held, piece):
+        wrapped = piece[:1].islower() and held.rstrip()[-1:] not in ".!?…:"
+        if held and not open_line and not wrapped:
             yield from _spaced(_cut(held))
             held = piece
         else:
-            held = f"{held}{piece}"
+            held += piece
         open_line = not piece.endswith("\n")
         if len(held) > PIECE:
             *done, held = _cut(held)
@@ -118,74 +161,35 @@ def split_sentences(pieces: Iterable[str]) -> Iterator[str]:
     yield from _spaced(_cut(held))
 
 
-def _goes_on(held: str, piece: str) -> bool:
-    return piece[:1].islower() and held.rstrip()[-1:] not in ".!?…:"
-
-
 def _cut(text: str) -> list[str]:
-    """Cut after . ! ? where a capital, a digit or an opening sign follows and no abbreviation precedes."""
+    """Cut after . ! ? where a capital, a digit, a bracket or a quote follows and no abbreviation precedes."""
     sentences, start = [], 0
     for match in _END.finditer(text):
         following = text[match.end() : match.end() + 2].lstrip(_OPENING)[:1]
-        if (following.isupper() or following.isdigit()) and not _abbreviated(text, match):
-            sentences.append(text[start : match.end()])
-            start = match.end()
+        if not (following.isupper() or following.isdigit()):
+            continue
+        if match.group().rstrip() == ".":  # the full stop of "Mr", an initial or "U.S"; "I." does end one
+            last = re.split(r"\s", text[max(0, match.start() - 12) : match.start()])[-1]
+            if _ABBREVIATION.fullmatch(last.lstrip(_OPENING)):
+                continue
+        sentences.append(text[start : match.end()])
+        start = match.end()
     return [*sentences, text[start:]]
 
 
-def _spaced(texts: Iterable[str]) -> Iterator[str]:
-    return (" ".join(text.split()) for text in texts if text.strip())
-
-
-def _abbreviated(text: str, match: re.Match[str]) -> bool:
-    """Whether the full stop ends "Mr", an initial or "U.S" rather than a sentence. "I." does end one."""
-    if match.group().rstrip() != ".":
-        return False
-    last = re.split(r"\s", text[max(0, match.start() - 12) : match.start()])[-1]
-    return _ABBREVIATION.fullmatch(last.lstrip(_OPENING)) is not None
-
-
-def _corpus_files(path: Path, skipped: Counter[str]) -> list[Path]:
-    if path.is_dir():
-        inside = sorted(_inside(path, skipped))
-        files = [file for file in inside if file.suffix.lower() in (".txt", _ROWS)]
-        if left := sum(_NO_PLAIN_TEXT.fullmatch(file.suffix) is not None for file in inside):
-            skipped[OTHER_FILE] += left
-        if not files:
-            raise BadProbe(f"{path}: no .txt or .jsonl file in this folder; save the texts as one of them.")
-        return files
-    if not path.is_file():
-        raise BadProbe(
-            f"{path}: no such corpus; name a text file, a .jsonl file, a folder of them or {HUB}NAME."
-        )
-    if _NO_PLAIN_TEXT.fullmatch(path.suffix):
-        raise BadProbe(
-            f"{path}: a {path.suffix} file is no plain text; save the texts as .txt, or as {_ROWS} with one "
-            f'{{"{COLUMN}": "..."}} a line.'
-        )
-    return [path]
-
-
-def _inside(folder: Path, skipped: Counter[str]) -> Iterator[Path]:
-    """The files of a folder and of those below it; closed folders and dead links are counted."""
-
-    def closed(_: OSError) -> None:
-        skipped[NO_FILE] += 1
-
-    for root, _, names in os.walk(folder, onerror=closed):
-        for name in names:
-            file = Path(root, name)
-            if file.is_file():
-                yield file
-            elif file.suffix.lower() in (".txt", _ROWS):
-                skipped[NO_FILE] += 1
+def _spaced(texts: Iterable[str]) -> list[str]:
+    return [" ".join(text.split()) for text in texts if text.strip()]
 
 
 def _file_lines(files: list[Path], alone: bool, skipped: Counter[str]) -> Iterator[str]:
     """The lines of files; a closed file of a folder is counted, one that stands alone is an error."""
     for file in files:
         try:
-            with file.open(encoding=_encoding(file), errors="replace") as handle:
+            with file.open("rb") as handle:
+                start = handle.read(4)
+            # A byte order mark says how a file is written; UTF-8, with or without its own, where none does.
+            encoding = next((code for mark, code in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
+            with file.open(encoding=encoding, errors="replace") as handle:
                 if file.suffix.lower() == _ROWS:
                     advice = f'Call the one to read "{COLUMN}".'
                     yield from _column_lines(_json_records(handle, skipped), str(file), "", advice, skipped)
@@ -196,13 +200,6 @@ def _file_lines(files: list[Path], alone: bool, skipped: Counter[str]) -> Iterat
                 raise BadProbe(f"{file}: cannot be read ({error.strerror}). Give another file.") from None
             skipped[NO_FILE] += 1
         yield from _PARAGRAPH_END
-
-
-def _encoding(file: Path) -> str:
-    """What the byte order mark says; UTF-8, with or without its own mark, where there is none."""
-    with file.open("rb") as handle:
-        start = handle.read(4)
-    return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), "utf-8-sig")
 
 
 def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mapping[str, object]]:
@@ -218,10 +215,23 @@ def _json_records(lines: Iterable[str], skipped: Counter[str]) -> Iterator[Mappi
 def _column_lines(
     records: Iterable[Mapping[str, object]], where: str, named: str, advice: str, skipped: Counter[str]
 ) -> Iterator[str]:
-    """Lines of one column, the same for all records; cells that are not text are counted and not read."""
+    """Lines of one column, the same for all records; cells that are not text are counted and not read.
+
+    The named column, else `text`, else the only one with text; a column of nulls may hold text later.
+    """
     records = iter(records)
     head = list(islice(records, HEAD))
-    column = _column(head, where, named, advice) if head else ""
+    kinds: dict[str, set[type]] = {}
+    for record in head:
+        for key, cell in record.items():
+            kinds.setdefault(key, set()).add(type(cell))
+    texts = [key for key, types in kinds.items() if str in types]
+    column = named or COLUMN
+    if head and column not in texts and kinds.get(column) != {type(None)}:
+        if named or len(texts) != 1:
+            there = ", ".join(texts) or "none"
+            raise BadProbe(f'{where}: no text column "{column}"; text columns: {there}. {advice}')
+        column = texts[0]
     for record in chain(head, records):
         cell = record.get(column)
         if not isinstance(cell, str):
@@ -229,23 +239,6 @@ def _column_lines(
             continue
         yield from cell.splitlines(keepends=True)
         yield from _PARAGRAPH_END
-
-
-def _column(head: Iterable[Mapping[str, object]], where: str, named: str, advice: str) -> str:
-    """The named column, else `text`, else the only one with text; a column of nulls may hold text later."""
-    kinds: dict[str, set[type]] = {}
-    for record in head:
-        for key, cell in record.items():
-            kinds.setdefault(key, set()).add(type(cell))
-    texts = [key for key, types in kinds.items() if str in types]
-    wanted = named or COLUMN
-    if wanted in texts or kinds.get(wanted) == {type(None)}:
-        return wanted
-    if not named and len(texts) == 1:
-        return texts[0]
-    raise BadProbe(
-        f'{where}: no text column "{wanted}"; text columns: {", ".join(texts) or "none"}. {advice}'
-    )
 
 
 def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
@@ -259,8 +252,19 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
     name, split, column = [*source.removeprefix(HUB).split(":"), "", ""][:3]
     if not name:
         raise BadProbe(f"{source!r}: no dataset named; write {HUB}NAME or {HUB}NAME/CONFIG:SPLIT:COLUMN.")
+    # ORG/NAME/CONFIG is plain; of two parts, ORG/NAME is tried first and NAME/CONFIG second.
+    parts = name.split("/")
+    attempts = [("/".join(parts[:2]), "/".join(parts[2:]) or None)]
+    if len(parts) == 2:
+        attempts.append((parts[0], parts[1]))
     try:
-        records = _hub_records(load_dataset, name, split or "train")
+        for i, (path, config) in enumerate(attempts, start=1):
+            try:
+                records = load_dataset(path, config, split=split or "train", streaming=True)
+                break
+            except Exception:
+                if i == len(attempts):
+                    raise
         yield from _column_lines(records, source, column, f"Write {HUB}NAME/CONFIG:SPLIT:COLUMN.", skipped)
     except BadProbe:
         raise
@@ -270,18 +274,3 @@ def _hub_lines(source: str, skipped: Counter[str]) -> Iterator[str]:
             f"{source}: the dataset cannot be read ({reason[:200]}). "
             "Check the name, config, split and network, or use a text file."
         ) from None
-
-
-def _hub_records(load_dataset: Any, name: str, split: str) -> Iterable[dict[str, object]]:
-    """ORG/NAME/CONFIG is plain; of two parts, ORG/NAME is tried first and NAME/CONFIG second."""
-    parts = name.split("/")
-    attempts = [("/".join(parts[:2]), "/".join(parts[2:]) or None)]
-    if len(parts) == 2:
-        attempts.append((parts[0], parts[1]))
-    for i, (path, config) in enumerate(attempts):
-        try:
-            return load_dataset(path, config, split=split, streaming=True)  # type: ignore[no-any-return]
-        except Exception:
-            if i == len(attempts) - 1:
-                raise
-    return ()

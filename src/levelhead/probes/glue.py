@@ -1,4 +1,4 @@
-"""GLUE tasks as published: files of labeled sentences and sentence pairs (docs/method.md, GLUE).
+"""GLUE tasks as published: files of labeled sentences and sentence pairs (docs/method/sentences.md, GLUE).
 
     DIR/RTE/train.tsv   DIR/RTE/dev.tsv   DIR/CoLA/train.tsv ...     or hub:glue
 
@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes.files import Place, check_length, read_text
-from levelhead.probes.nli import ability_pairs
-from levelhead.probes.nli.labels import LABELS
+from levelhead.probes import evenly, shipped_toml
+from levelhead.probes.files import Place, check_length, hub_table, read_text
+from levelhead.probes.nli import LABELS, ability_pairs
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 Split = Literal["train", "dev"]
@@ -41,50 +43,17 @@ class GlueTask:
 
     @property
     def regression(self) -> bool:
-        """Whether the label is a score."""
         return not self.labels
 
 
-_ENTAILMENT = ("entailment", "not_entailment")
-_SENTENCES = ("sentence1", "sentence2")
-TASKS: Mapping[str, GlueTask] = {
-    task.name: task
-    for task in (
-        GlueTask("rte", "RTE", _SENTENCES, "label", _ENTAILMENT, ("accuracy",)),
-        GlueTask("sst2", "SST-2", ("sentence",), "label", ("0", "1"), ("accuracy",)),
-        GlueTask("wnli", "WNLI", _SENTENCES, "label", ("0", "1"), ("accuracy",)),
-        GlueTask("qnli", "QNLI", ("question", "sentence"), "label", _ENTAILMENT, ("accuracy",)),
-        GlueTask(
-            "cola",
-            "CoLA",
-            ("sentence",),
-            "label",
-            ("0", "1"),
-            ("matthews", "accuracy"),
-            header=("source", "label", "mark", "sentence"),
-        ),
-        GlueTask("mrpc", "MRPC", ("#1 String", "#2 String"), "Quality", ("0", "1"), ("f1", "accuracy")),
-        GlueTask("qqp", "QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), ("f1", "accuracy")),
-        GlueTask("stsb", "STS-B", _SENTENCES, "score", (), ("pearson", "spearman")),
-        GlueTask(
-            "mnli",
-            "MNLI",
-            _SENTENCES,
-            "gold_label",
-            ("entailment", "neutral", "contradiction"),
-            ("accuracy",),
-            dev="dev_matched.tsv",
-        ),
-    )
-}
+TASKS: Mapping[str, GlueTask] = TypeAdapter(dict[str, GlueTask]).validate_python(
+    {name: {"name": name, **task} for name, task in shipped_toml("glue/tasks").items()}
+)
 SNLI = GlueTask("snli", "", ("premise", "hypothesis"), "label", LABELS, ("accuracy",))
 _SNLI_FILES: Mapping[Split, tuple[str, ...]] = {  # without its training part, SNLI's validation part trains
     "train": (
-        "train.tsv",
-        "snli_1.0_train.jsonl",
-        "snli_1.0_train.txt",
-        "validation.tsv",
-        "snli_1.0_dev.jsonl",
+        *("train.tsv", "snli_1.0_train.jsonl", "snli_1.0_train.txt"),
+        *("validation.tsv", "snli_1.0_dev.jsonl"),
     ),
     "dev": ("test.tsv", "snli_1.0_test.jsonl", "snli_1.0_test.txt"),
 }
@@ -117,25 +86,23 @@ class GlueSplit:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of all examples."""
         digest = hashlib.sha256()
         for item in self.items:
             digest.update(repr((item.first, item.second, item.label)).encode())
         return digest.hexdigest()
 
     def spread(self, rows: int | None) -> GlueSplit:
-        """So many examples, evenly spread over the file, for a quick look; None: all."""
+        """So many examples, evenly spread over the file, for a quick run; None: all."""
         if rows is None or rows >= len(self.items):
             return self
         if rows < 2:
-            raise BadOption(f"{rows} rows came; allowed are 2 and more.")
-        items = tuple(self.items[i * len(self.items) // rows] for i in range(rows))
+            raise BadOption(f"rows must be at least 2 (got {rows})")
+        items = evenly(self.items, rows)
         _check_classes(self.task, items, f"{rows} rows of {self.source}")
         return GlueSplit(self.task, self.source, items, self.unusable)
 
 
 def glue_task(name: str) -> GlueTask:
-    """A task of GLUE by its name."""
     try:
         return TASKS[name.strip().lower().replace("-", "")]
     except KeyError:
@@ -153,16 +120,22 @@ def tasks_at_hand(data: str | Path) -> list[str]:
 def load_task(task: GlueTask, split: Split, data: str | Path) -> GlueSplit:
     """The examples of a task from a folder as published, or from the hub (hub:glue, hub:snli)."""
     if task is SNLI:
-        return _load_snli(split, data)
-    if str(data).startswith("hub:"):
-        source = f"{data}, {task.name}, {split}"
-        lines: Iterable[_Line] = _hub_lines(task, split, str(data).removeprefix("hub:"))
-    else:
-        path = _file(task, split, Path(data).expanduser())
-        source, lines = str(path), _file_lines(task, path)
+        if str(data).startswith("hub:"):
+            source = f"{data}@{'train' if split == 'train' else 'test'}"
+        else:
+            folder, names = Path(data).expanduser(), _SNLI_FILES[split]
+            found = next((folder / name for name in names if (folder / name).is_file()), None)
+            if found is None:
+                raise BadProbe(f"{folder} has none of {', '.join(names)}. Give a folder that has one.")
+            source = str(found)
+        pairs = ability_pairs(source)
+        of_pairs = (GlueItem(p.premise, p.hypothesis, float(LABELS.index(p.label))) for p in pairs.pairs)
+        return GlueSplit(SNLI, source, tuple(of_pairs), dict(pairs.skipped))
+    on_hub = str(data).startswith("hub:")
+    source = f"{data}, {task.name}, {split}" if on_hub else str(_file(task, split, Path(data).expanduser()))
     items: list[GlueItem] = []
     unusable: Counter[str] = Counter()
-    for where, cells in lines:
+    for where, cells in _hub_lines(task, split, str(data)) if on_hub else _file_lines(task, Path(source)):
         texts = [(cells.get(name) or "").strip() for name in task.texts]
         written = (cells.get(task.label) or "").strip()
         if not all(texts):
@@ -170,28 +143,23 @@ def load_task(task: GlueTask, split: Split, data: str | Path) -> GlueSplit:
         elif written in _NO_LABEL:
             unusable["line without a label"] += 1
         else:
-            second = texts[1] if len(texts) > 1 else None
-            items.append(GlueItem(texts[0], second, _label(task, written, where)))
+            if not task.regression:
+                if written not in task.labels:
+                    raise BadProbe(f"{where}: label {written[:40]!r}; allowed are {', '.join(task.labels)}.")
+                label = float(task.labels.index(written))
+            else:
+                try:
+                    label = float(written)
+                except ValueError:
+                    label = -1.0
+                if not 0 <= label <= 5:
+                    raise BadProbe(f"{where}: score {written[:40]!r}; allowed are numbers from 0 to 5.")
+            items.append(GlueItem(texts[0], texts[1] if len(texts) > 1 else None, label))
     if not items:
         reasons = ", ".join(f"{reason}: {n}" for reason, n in unusable.items())
         raise BadProbe(f"{source} has no usable example ({reasons or 'it is empty'}). Is it the right file?")
     _check_classes(task, items, source)
     return GlueSplit(task, source, tuple(items), dict(unusable))
-
-
-def _label(task: GlueTask, written: str, where: str) -> float:
-    """The number of a class, or a score from 0 to 5."""
-    if not task.regression:
-        if written not in task.labels:
-            raise BadProbe(f"{where}: label {written[:40]!r}; allowed are {', '.join(task.labels)}.")
-        return float(task.labels.index(written))
-    try:
-        score = float(written)
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= 5:
-        raise BadProbe(f"{where}: score {written[:40]!r}; allowed are numbers from 0 to 5.")
-    return score
 
 
 def _check_classes(task: GlueTask, items: Sequence[GlueItem], source: str) -> None:
@@ -200,15 +168,11 @@ def _check_classes(task: GlueTask, items: Sequence[GlueItem], source: str) -> No
         raise BadProbe(f"{source} has examples of one {kind} only; nothing can be learned from it.")
 
 
-# ---- where the lines come from
-
-
 def _file(task: GlueTask, split: Split, folder: Path) -> Path:
     return folder / task.folder / ("train.tsv" if split == "train" else task.dev)
 
 
 def _file_lines(task: GlueTask, path: Path) -> Iterator[_Line]:
-    """Lines of a file as cells by column."""
     text = read_text(path, f"Give a folder that has {task.folder}/{path.name}.")
     lines = [line.rstrip("\r").split("\t") for line in text.split("\n")]
     columns = list(task.header) if task.header else lines.pop(0)
@@ -220,43 +184,14 @@ def _file_lines(task: GlueTask, path: Path) -> Iterator[_Line]:
             yield f"{path}, line {number}", dict(zip(columns, cells, strict=False))
 
 
-def _hub_lines(task: GlueTask, split: Split, name: str) -> Iterator[_Line]:
-    try:
-        from datasets import load_dataset
-    except ImportError:
-        raise BadProbe(
-            f"hub:{name} needs datasets: pip install 'levelhead[hub]', or pass a folder."
-        ) from None
+def _hub_lines(task: GlueTask, split: Split, source: str) -> Iterator[_Line]:
+    name = source.removeprefix("hub:")
     part = "train" if split == "train" else "validation_matched" if task.name == "mnli" else "validation"
-    try:
-        table = load_dataset(_HUB_NAMES.get(name, name), task.name, split=part)
-    except Exception as error:  # the hub's client has no common parent for its errors
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise BadProbe(
-            f"hub:{name} did not load ({reason}). Check the name and network, or pass a folder."
-        ) from error
+    table = hub_table(source, "folder", _HUB_NAMES.get(name, name), task.name, split=part)
     columns = _HUB_COLUMNS.get(task.name, {})
     for number, example in enumerate(table):
         cells = {column: str(example[columns.get(column, column)]) for column in task.texts}
         label = example["label"]
         numbered = task.regression or not 0 <= int(label) < len(task.labels)
         cells[task.label] = str(label) if numbered else task.labels[int(label)]
-        yield f"hub:{name}, {task.name}, entry {number}", cells
-
-
-def _load_snli(split: Split, data: str | Path) -> GlueSplit:
-    """SNLI; its test part stands for dev."""
-    if str(data).startswith("hub:"):
-        source = f"{data}@{'train' if split == 'train' else 'test'}"
-    else:
-        folder = Path(data).expanduser()
-        files = [folder / name for name in _SNLI_FILES[split]]
-        path = next((file for file in files if file.is_file()), None)
-        if path is None:
-            raise BadProbe(
-                f"{folder} has none of {', '.join(_SNLI_FILES[split])}. Give a folder that has one."
-            )
-        source = str(path)
-    pairs = ability_pairs(source)
-    items = (GlueItem(p.premise, p.hypothesis, float(LABELS.index(p.label))) for p in pairs.pairs)
-    return GlueSplit(SNLI, source, tuple(items), dict(pairs.skipped))
+        yield f"{source}, {task.name}, entry {number}", cells

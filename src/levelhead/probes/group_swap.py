@@ -1,8 +1,8 @@
 """The exchange of groups in a text, whichever groups they are: what symmetrization averages over.
 
 Gender is swapped by the reversible swapper of `probes/swap`, with its grammar; any other bias by the rows of
-counterparts that a word list states. Rows of k words, one per group, are turned: turn t puts the word of
-group (c + t) mod k where the word of group c stood (docs/method.md, Symmetrization).
+counterparts that a word list states. Rows of k words, one per group, are oriented: orientation t puts the
+word of group (c + t) mod k where the word of group c stood (docs/method/mitigations.md, Symmetrization).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Protocol
 
 from levelhead.errors import BadProbe
 from levelhead.probes.swap import name_pairs, pairs, swap
@@ -24,42 +23,40 @@ _BY_GRAMMAR = (("her", "his"), ("her", "him"), ("hers", "his"))  # counterparts 
 
 
 @dataclass(frozen=True)
-class TurnedText:
+class SwappedText:
     """A text with its groups exchanged, and where each exchanged word stands in both texts."""
 
     text: str
     changes: tuple[tuple[Span, Span], ...] = ()  # characters before, characters after, in order
-    reversible: bool = True  # whether turning on until every group was there once gives the text again
+    reversible: bool = True  # whether swapping on until every group was there once gives the text again
 
     def place(self, span: Span) -> Span:
         """Where characters of the text that came in stand in this one; part of an exchanged word is all."""
-        return self._moved(span[0], first=True), self._moved(span[1], first=False)
+        moved = []
+        for at, first in zip(span, (True, False), strict=True):
+            shift, inside = 0, None
+            for (start, end), (new_start, new_end) in self.changes:
+                if at <= start:
+                    break
+                if at < end or (at == end and not first):
+                    inside = new_start if first else new_end
+                    break
+                shift = new_end - end
+            moved.append(at + shift if inside is None else inside)
+        return moved[0], moved[1]
 
-    def _moved(self, at: int, first: bool) -> int:
-        shift = 0
-        for (start, end), (new_start, new_end) in self.changes:
-            if at <= start:
-                break
-            if at < end or (at == end and not first):
-                return new_start if first else new_end
-            shift = new_end - end
-        return at + shift
 
-
-class GroupSwap(Protocol):
-    """How the groups of one bias are exchanged in English text."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def groups(self) -> int: ...
-
-    def __call__(self, text: str, turn: int = 1) -> TurnedText: ...
-
-    def classes(self) -> tuple[tuple[frozenset[str], ...], ...]:
-        """Words that stand for each other, [class][group]: ({her, hers}, {his, him}), ({she}, {he}) ..."""
-        ...
+def _replaced(text: str, changes: Sequence[tuple[int, str, str]]) -> SwappedText:
+    """The text with words put in place of others: (start, old, new), in order."""
+    pieces: list[str] = []
+    placed: list[tuple[Span, Span]] = []
+    at = shift = 0
+    for start, old, new in changes:
+        pieces += [text[at:start], new]
+        at = start + len(old)
+        placed.append(((start, at), (start + shift, start + shift + len(new))))
+        shift += len(new) - len(old)
+    return SwappedText("".join([*pieces, text[at:]]), tuple(placed))
 
 
 @dataclass(frozen=True)
@@ -75,11 +72,12 @@ class GenderSwap:
     groups: int = 2
     believed: tuple[tuple[str, Gender], ...] = field(default=(), compare=False)
 
-    def __call__(self, text: str, turn: int = 1) -> TurnedText:
-        """The text with its genders swapped; turn 0 leaves it as it is."""
-        return _gender_swapped(text, self.names, self.believed) if turn % 2 else TurnedText(text)
+    def __call__(self, text: str, orientation: int = 1) -> SwappedText:
+        """The text with its genders swapped; orientation 0 leaves it as it is."""
+        return _gender_swapped(text, self.names, self.believed) if orientation % 2 else SwappedText(text)
 
     def classes(self) -> tuple[tuple[frozenset[str], ...], ...]:
+        """Words that stand for each other, [class][group]: ({her, hers}, {his, him}), ({she}, {he}) ..."""
         return _gender_classes(self.names)
 
 
@@ -92,40 +90,23 @@ def _gender_classes(names: bool) -> tuple[tuple[frozenset[str], ...], ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _gender_swapped(text: str, names: bool, believed: tuple[tuple[str, Gender], ...]) -> TurnedText:
-    known = _with_known_names(text, dict(believed))
+def _gender_swapped(text: str, names: bool, believed: tuple[tuple[str, Gender], ...]) -> SwappedText:
+    # Names of the table stand in for believed ones, of the same gender.
+    genders = dict(believed)
+    stand_ins = dict(zip(("F", "M"), name_pairs()[0], strict=True))
+    found = [token for token in tokenize(text) if token.text in genders] if genders else []
+    known = _replaced(text, [(token.start, token.text, stand_ins[genders[token.text]]) for token in found])
     swapped = swap(known.text, names=names)
-    changes = _placed([(start, len(old), len(new)) for old, new, start in swapped.changes])
+    oriented = _replaced(known.text, [(start, old, new) for old, new, start in swapped.changes])
     if known.changes:
         # Every stand-in must be exchanged as the name that it stands for would be, or none is.
-        if not {after for _, after in known.changes} <= {before for before, _ in changes}:
+        if not {after for _, after in known.changes} <= {before for before, _ in oriented.changes}:
             return _gender_swapped(text, names, ())
-        written = TurnedText(text, tuple((after, before) for before, after in known.changes))
-        return TurnedText(swapped.text, tuple((written.place(old), new) for old, new in changes), False)
+        written = SwappedText(text, tuple((after, before) for before, after in known.changes))
+        changes = tuple((written.place(old), new) for old, new in oriented.changes)
+        return SwappedText(swapped.text, changes, False)
     back = swapped.text == text or swap(swapped.text, names=names).text == text
-    return TurnedText(swapped.text, changes, back)
-
-
-def _with_known_names(text: str, believed: dict[str, Gender]) -> TurnedText:
-    """The text with names of the table in place of believed ones, of the same gender."""
-    found = [token for token in tokenize(text) if token.text in believed] if believed else []
-    stand_ins = dict(zip(("F", "M"), name_pairs()[0], strict=True))
-    pieces, changes, at = [], [], 0
-    for token in found:
-        new = stand_ins[believed[token.text]]
-        pieces += [text[at : token.start], new]
-        at = token.start + len(token.text)
-        changes.append((token.start, len(token.text), len(new)))
-    return TurnedText("".join([*pieces, text[at:]]), _placed(changes))
-
-
-def _placed(changes: Sequence[tuple[int, int, int]]) -> tuple[tuple[Span, Span], ...]:
-    """Spans before and after of (start before, length before, length after), in order."""
-    placed, shift = [], 0
-    for start, old, new in changes:
-        placed.append(((start, start + old), (start + shift, start + shift + new)))
-        shift += new - old
-    return tuple(placed)
+    return SwappedText(swapped.text, oriented.changes, back)
 
 
 @dataclass(frozen=True)
@@ -145,44 +126,42 @@ class RowSwap:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
         return len(self.rows[0])
 
-    def __call__(self, text: str, turn: int = 1) -> TurnedText:
-        """The text in which the words of group c have become those of group c + turn."""
-        turned = self._once(text, turn % self.groups)
-        back = self._once(turned.text, -turn % self.groups)
-        return TurnedText(turned.text, turned.changes, back.text == text)
+    def __call__(self, text: str, orientation: int = 1) -> SwappedText:
+        """The text in which the words of group c have become those of group c + orientation."""
+        oriented = self._once(text, orientation % self.groups)
+        back = self._once(oriented.text, -orientation % self.groups)
+        return SwappedText(oriented.text, oriented.changes, back.text == text)
 
-    def _once(self, text: str, turn: int) -> TurnedText:
-        pieces, changes, at = [], [], 0
-        for match in self._pattern.finditer(text) if turn else ():
-            row, group = self._place[match[0].lower()]
-            new = _cased(row[(group + turn) % self.groups], match[0])
-            pieces += [text[at : match.start()], new]
-            changes.append((match.start(), len(match[0]), len(new)))
-            at = match.end()
-        return TurnedText("".join([*pieces, text[at:]]), _placed(changes))
+    def _once(self, text: str, orientation: int) -> SwappedText:
+        pattern, place = self._words
+        changes = []
+        for match in pattern.finditer(text) if orientation else ():
+            row, group = place[match[0].lower()]
+            new = cased(row[(group + orientation) % self.groups], match[0])
+            changes.append((match.start(), match[0], new))
+        return _replaced(text, changes)
 
     def classes(self) -> tuple[tuple[frozenset[str], ...], ...]:
         return _connected(self.rows)
 
     @cached_property
-    def _place(self) -> dict[str, tuple[tuple[str, ...], int]]:
-        """The first row that has a word, and the word's group."""
+    def _words(self) -> tuple[re.Pattern[str], dict[str, tuple[tuple[str, ...], int]]]:
+        """What finds a word, and the first row that has it with the word's group."""
         place: dict[str, tuple[tuple[str, ...], int]] = {}
         for row in self.rows:
             for group, word in enumerate(row):
                 place.setdefault(word.lower(), (row, group))
-        return place
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        words = sorted(self._place, key=len, reverse=True)
-        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
+        words = sorted(place, key=len, reverse=True)
+        pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)"
+        return re.compile(pattern, re.IGNORECASE), place
 
 
-def _cased(word: str, like: str) -> str:
+GroupSwap = GenderSwap | RowSwap  # how the groups of one bias are exchanged in English text
+
+
+def cased(word: str, like: str) -> str:
     """A word in the case of another: CAPITALS, Title, or as it is listed."""
     if like.isupper() and len(like) > 1:
         return word.upper()

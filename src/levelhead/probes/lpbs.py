@@ -1,9 +1,7 @@
-"""Sentences for the log-probability bias score, with a mask for the group (docs/method.md, LPBS)."""
+"""Sentences for the log-probability bias score, with a mask for the group (docs/method/words.md, LPBS)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,12 +9,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from levelhead.errors import BadOption, BadProbe, CannotDo
-from levelhead.probes import shipped_toml
+from levelhead.probes import json_hash, shipped_toml
 from levelhead.probes.contexts import surface
 from levelhead.probes.files import BadItem, Place, UnusableItem, nothing_left, read_text, usable
 from levelhead.probes.slots import Span, filled, without_the
 
 Kind = Literal["topic", "person", "trait", "words"]
+LPBS_TESTS = ("career", "math", "science")  # word lists that the topic templates are about
 OWN = "own"  # the kind of a template that a user's file brings
 
 _SLOTS = {"[ATTRIBUTE]": "{attribute}", "[MASK]": "{attribute}", "[TARGET]": "{target}"}
@@ -82,8 +81,8 @@ def load_lpbs_templates(path: str | Path, *, strict: bool = False) -> LpbsTempla
         raise nothing_left(file.name, "template", left_out)
     if not templates:
         raise BadProbe(f"{file.name}: no templates in it; write one a line, with [ATTRIBUTE] and [TARGET].")
-    content = json.dumps([template.text for template in templates], ensure_ascii=False)
-    return LpbsTemplates(file.stem, templates, hashlib.sha256(content.encode()).hexdigest(), tuple(left_out))
+    fingerprint = json_hash([template.text for template in templates])
+    return LpbsTemplates(file.stem, templates, fingerprint, tuple(left_out))
 
 
 def lpbs_sentences(

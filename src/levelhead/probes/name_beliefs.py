@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelhead.probes.swap import name_pairs
-from levelhead.probes.swap.gendered import Gender
-from levelhead.probes.swap.names import unknown_names
+from levelhead.probes.swap.gendered import Gender, unknown_names
 
 CERTAIN = 0.9
 WORDS = ("she", "he")
@@ -31,7 +30,7 @@ KNOWN = tuple(name for pair in name_pairs()[:40] for name in pair)  # that score
 
 
 def strange_names(texts: Iterable[str]) -> list[str]:
-    """Words of these texts that look like first names and are in no table, in order."""
+    """Words of these texts that seem to be first names and are in no table, in order."""
     return sorted({token.text for text in dict.fromkeys(texts) for token in unknown_names(text)})
 
 

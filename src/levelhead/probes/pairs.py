@@ -1,17 +1,14 @@
-"""Inputs that differ in gender and in nothing else (docs/method.md, Gender subspace).
+"""Inputs that differ in gender and in nothing else (docs/method/projections.md, Gender subspace).
 
 A gender subspace is fitted on them: on single sentences for an encoder, on (premise, hypothesis) inputs for a
 pair classifier, which gives directions that change almost nothing when fitted on single sentences. Yours: a
-tab-separated file with two columns,
-
-    She went home early.    He went home early.
-
-or with four: feminine premise, feminine hypothesis, masculine premise, masculine hypothesis.
+tab-separated file with two columns, feminine and masculine sentence, or with four: feminine premise, feminine
+hypothesis, masculine premise, masculine hypothesis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +69,14 @@ def read_pairs(path: str | Path, *, strict: bool = False) -> PairFile:
     number and reason; with strict=True it is an error. Pairs of unequal length are kept, not `aligned`.
     """
     file = Path(path)
-    lines = list(_lines(file))
+    lines: list[tuple[Place, tuple[str, ...]]] = []
+    text = read_text(file, "Give a tab-separated file of pairs in UTF-8.")
+    # Not splitlines(): it also breaks at form feeds and U+2028 and would shift the line numbers after them.
+    for number, line in enumerate(text.split("\n"), start=1):
+        cells = tuple(cell.strip() for cell in line.rstrip("\r").split("\t"))
+        is_header = number == 1 and tuple(cell.lower() for cell in cells) in _HEADERS
+        if any(cells) and not is_header:
+            lines.append((Place(file.name, number), cells))
     if not lines:
         raise BadProbe(f"{file.name}: no pairs in it; {_ALLOWED}.")
     widths = [len(cells) for _, cells in lines if len(cells) in (2, 4)]
@@ -89,16 +93,6 @@ def pairs_text(pairs: Iterable[InputPair]) -> str:
     return "".join(
         "\t".join(text for form in (p.feminine, p.masculine) for text in form if text) + "\n" for p in pairs
     )
-
-
-def _lines(file: Path) -> Iterator[tuple[Place, tuple[str, ...]]]:
-    text = read_text(file, "Give a tab-separated file of pairs in UTF-8.")
-    # Not splitlines(): it also breaks at form feeds and U+2028 and would shift the line numbers after them.
-    for number, line in enumerate(text.split("\n"), start=1):
-        cells = tuple(cell.strip() for cell in line.rstrip("\r").split("\t"))
-        is_header = number == 1 and tuple(cell.lower() for cell in cells) in _HEADERS
-        if any(cells) and not is_header:
-            yield Place(file.name, number), cells
 
 
 def _pair(place: Place, cells: tuple[str, ...], width: int) -> InputPair:

@@ -1,4 +1,4 @@
-"""Figures that the three papers print, as records: what a comparison or a test of ours is held against.
+"""Figures that the three papers print, as records: what a comparison or a test of ours is compared with.
 
 They are facts about other people's models. Errata are kept as printed; docs/method.md lists them.
 """
@@ -58,8 +58,6 @@ class GlueResult:
 
 @dataclass(frozen=True)
 class LpbsResult:
-    """LPBS with the top heads masked (Table 3)."""
-
     heads: int
     career: float
     math: float
@@ -68,8 +66,6 @@ class LpbsResult:
 
 @dataclass(frozen=True)
 class PublishedHeads:
-    """What "Bias A-head?" prints."""
-
     title: str
     models: tuple[ModelSeat, ...]
     counter_stereotypes: tuple[CounterResult, ...]
@@ -81,7 +77,6 @@ class PublishedHeads:
 
 @cache
 def published_heads() -> PublishedHeads:
-    """Figures of Yang et al. 2025, "Bias A-head?"."""
     data = shipped_toml("published/heads")
     original, counter = data["running_example"]
     return PublishedHeads(
@@ -169,8 +164,6 @@ class DebiasedModel:
 
 @dataclass(frozen=True)
 class PublishedProjections:
-    """What the projective paper prints."""
-
     title: str
     triple_example: TripleExample
     strength_examples: tuple[StrengthExample, ...]
@@ -223,8 +216,8 @@ class KnowledgeClaim:
 
 
 @dataclass(frozen=True)
-class AskedModel:
-    """A model that the paper asks, by its name on the hub."""
+class PaperModel:
+    """A model that the paper evaluates, by its name on the hub."""
 
     family: str
     name: str
@@ -239,12 +232,11 @@ class PublishedCounteracts:
     verbalizer_words: int
     occupations: tuple[PublishedOccupation, ...]
     claims: tuple[KnowledgeClaim, ...]
-    models: tuple[AskedModel, ...]
+    models: tuple[PaperModel, ...]
 
 
 @cache
 def published_counteracts() -> PublishedCounteracts:
-    """Figures of Zhang 2023, "Counteracts"."""
     data = shipped_toml("published/counteracts")
     occupations = tuple(PublishedOccupation(*line) for line in data["table1"])
     return PublishedCounteracts(
@@ -253,5 +245,5 @@ def published_counteracts() -> PublishedCounteracts:
         data["verbalizer_words"],
         occupations,
         tuple(KnowledgeClaim(*line) for line in data["claims"]),
-        tuple(AskedModel(*line) for line in data["models"]),
+        tuple(PaperModel(*line) for line in data["models"]),
     )

@@ -7,35 +7,37 @@ import heapq
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from levelhead.errors import BadOption, BadProbe
-from levelhead.probes import DATA, shipped_toml
-from levelhead.probes.articles import article
-from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, surface
-from levelhead.probes.corpus import check_sample, corpus_sentences, top_reasons
-from levelhead.probes.plain_text import plain_sentences
-from levelhead.probes.slots import ARTICLE, SLOT, Span, filled, without_the
+from levelhead.probes import DATA, evenly, shipped_toml
+from levelhead.probes.contexts import MAX_WORDS, MIN_WORDS, WordFinder, folded, surface
+from levelhead.probes.corpus import check_sample, corpus_sentences, plain_sentences, top_reasons
+from levelhead.probes.group_swap import GenderSwap, cased
+from levelhead.probes.slots import ARTICLE, SLOT, Span, article, filled, without_the
 from levelhead.probes.swap.gendered import names_nobody
 from levelhead.probes.words import WordTest
 
 Group = Literal["A", "B"]
 
-_DATA = DATA / "sentences"
 _GRAMMAR = frozenset({"her", "hers", "him", "his"})  # "her" is "his" or "him", and no list says which
 _PRONOUNS = _GRAMMAR | {"she", "he", "herself", "himself"}
 _GENDERED = _PRONOUNS | {"woman", "man", "girl", "boy", "female", "male"}
+_SWAP = GenderSwap()
+
+
+# ---- fluency and language sense
 
 
 @cache
 def fluency_sentences() -> tuple[str, ...]:
     """Everyday English that we wrote, one sentence each, for perplexity where no corpus is given."""
-    return tuple((_DATA / "fluency.txt").read_text(encoding="utf-8").splitlines())
+    return tuple((DATA / "sentences" / "fluency.txt").read_text(encoding="utf-8").splitlines())
 
 
 def fluency_text(source: str | Path | None = None, most: int | None = None) -> tuple[str, ...]:
@@ -48,9 +50,44 @@ def fluency_text(source: str | Path | None = None, most: int | None = None) -> t
     sentences = tuple(plain_sentences(corpus_sentences(source)))
     if not sentences:
         raise BadProbe(f"{source}: nothing but headings in it. Give running text.")
-    if most is None or len(sentences) <= most:
-        return sentences
-    return tuple(sentences[i * len(sentences) // most] for i in range(most))
+    return sentences if most is None else evenly(sentences, most)
+
+
+@dataclass(frozen=True)
+class SenseItem:
+    """A context, the sentence that comes next, and the next sentence of another item, of another topic."""
+
+    topic: str
+    context: str
+    related: str
+    unrelated: str
+    written: str  # the context as it was written: the same for both items that came of it
+
+
+@cache
+def sense_items(every: int = 1) -> tuple[SenseItem, ...]:
+    """Everyday contexts with what plainly comes next, each about a woman and about a man (docs/method.md).
+
+    Items stand in pairs, half of the topics apart, whose next sentences are each other's unrelated ones: each
+    next sentence is related once and unrelated once, so that how frequent its words are decides nothing.
+    every: one of so many contexts of a topic.
+    """
+    topics = shipped_toml("sentences/sense")["topics"]
+    written = {name: contexts[::every] for name, contexts in topics.items()}
+    names = list(written)
+    others = names[len(names) // 2 :] + names[: len(names) // 2]
+    items = []
+    for name, other in zip(names, others, strict=True):
+        for (context, related), (_, unrelated) in zip(written[name], written[other], strict=True):
+            for orientation in range(
+                _SWAP.groups
+            ):  # all three sentences as they are written, or all three swapped
+                texts = [_SWAP(text, orientation).text for text in (context, related, unrelated)]
+                items.append(SenseItem(name, texts[0], texts[1], texts[2], written=context))
+    return tuple(items)
+
+
+# ---- counter-stereotypes
 
 
 @dataclass(frozen=True)
@@ -78,8 +115,7 @@ class StereotypeSentence:
         return self.attribute_span < self.target_span
 
 
-@dataclass(frozen=True)
-class _Hit:
+class _Hit(NamedTuple):
     word: str
     span: Span
 
@@ -88,7 +124,7 @@ def _stereotype(
     text: str, attribute: _Hit, target: _Hit, counterpart: str, group: Group
 ) -> StereotypeSentence:
     start, end = attribute.span
-    shown = _in_case_of(text[start:end], counterpart)
+    shown = cased(counterpart, text[start:end])
     shift = len(shown) - (end - start) if target.span > attribute.span else 0
     return StereotypeSentence(
         text=text,
@@ -104,21 +140,26 @@ def _stereotype(
     )
 
 
-def _in_case_of(written: str, word: str) -> str:
-    if len(written) > 1 and written.isupper():
-        return word.upper()
-    return word[0].upper() + word[1:] if written[0].isupper() else word
-
-
 def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[StereotypeSentence]:
-    """Gender stereotypes in sentences that we wrote (docs/method.md, Counter-stereotypes).
+    """Gender stereotypes in sentences that we wrote (docs/method/heads.md, Counter-stereotypes).
 
     Half of them are of group A, feminine, and half of B, masculine. Without n all of them come, template by
     template; with n a seeded sample comes that uses the templates as equally as it can.
     """
-    everything = [
-        (i, sentence) for i, named in enumerate(_counter_templates()) for sentence in _of_template(i, *named)
-    ]
+    data = shipped_toml("sentences/counter")
+    templates = [(name, text) for name, texts in data["templates"].items() for text in texts]
+    everything: list[tuple[int, StereotypeSentence]] = []
+    for number, (name, template) in enumerate(templates):
+        slot = next(s for s in SLOT.findall(template) if s != name)
+        pairs = data["attributes"][slot]
+        for side, group in enumerate(get_args(Group)):
+            for i, target in enumerate(data["targets"][name][group]):
+                pair = pairs[(number + i) % len(pairs)]  # attribute pairs alternate
+                words = {slot: pair[side], name: target}
+                text, spans = filled(without_the(template, words), words)
+                hits = _Hit(pair[side], spans[slot]), _Hit(target, spans[name])
+                sentence = _stereotype(text, *hits, pair[1 - side], group)
+                everything.append((number, replace(sentence, template=template)))
     if n is None:
         return [sentence for _, sentence in everything]
     if not 1 <= n <= len(everything):
@@ -132,32 +173,10 @@ def shipped_counter_sentences(n: int | None = None, seed: int = 0) -> list[Stere
         for _, members in groupby((e for e in everything if e[1].group == group), key=lambda e: e[0]):
             own = [sentence for _, sentence in members]
             rng.shuffle(own)
-            queue += [(turn, rng.random(), sentence) for turn, sentence in enumerate(own)]
+            queue += [(rank, rng.random(), sentence) for rank, sentence in enumerate(own)]
         chosen += [sentence for *_, sentence in sorted(queue, key=lambda q: q[:2])[:size]]
     rng.shuffle(chosen)
     return chosen
-
-
-def _counter_templates() -> list[tuple[str, str]]:
-    """Every template with the name of the target list that fills it."""
-    templates = shipped_toml("sentences/counter")["templates"]
-    return [(name, text) for name, texts in templates.items() for text in texts]
-
-
-def _of_template(number: int, name: str, template: str) -> Iterator[StereotypeSentence]:
-    """The template with every target word of its list; the attribute pairs take turns."""
-    data = shipped_toml("sentences/counter")
-    slot = next(s for s in SLOT.findall(template) if s != name)
-    pairs = data["attributes"][slot]
-    for side, group in enumerate(get_args(Group)):
-        for i, target in enumerate(data["targets"][name][group]):
-            pair = pairs[(number + i) % len(pairs)]
-            words = {slot: pair[side], name: target}
-            text, spans = filled(without_the(template, words), words)
-            sentence = _stereotype(
-                text, _Hit(pair[side], spans[slot]), _Hit(target, spans[name]), pair[1 - side], group
-            )
-            yield replace(sentence, template=template)
 
 
 @dataclass(frozen=True)
@@ -165,15 +184,7 @@ class CounterExtraction:
     """What a corpus holds for the counter-stereotype experiment, and why the rest of it was not used."""
 
     sentences: tuple[StereotypeSentence, ...]  # distinct; at most n
-    usable: Mapping[str, int]  # group -> sentences before sampling, repeats included
-    read: int  # usable and skipped sentences together
     skipped: Mapping[str, int]  # reason -> sentences, records or files
-
-    def __len__(self) -> int:
-        return len(self.sentences)
-
-    def __iter__(self) -> Iterator[StereotypeSentence]:
-        return iter(self.sentences)
 
 
 def extract_counter_sentences(
@@ -181,8 +192,8 @@ def extract_counter_sentences(
 ) -> CounterExtraction:
     """Sentences with exactly one attribute word and exactly one target word stereotyped with its group.
 
-    The experiment: docs/method.md, Counter-stereotypes. The source is one that corpus_contexts takes; it is
-    read once, with n sentences in memory. The sample depends on the seed and on
+    The experiment: docs/method/heads.md, Counter-stereotypes. The source is one that corpus_contexts takes;
+    it is read once, with n sentences in memory. The sample depends on the seed and on
     which sentences the corpus holds, not on their order. Of several counterparts the list's first is taken;
     her, hers, him and his are skipped: their counterpart depends on grammar. A corpus without a usable
     sentence is an error.
@@ -190,12 +201,11 @@ def extract_counter_sentences(
     check_sample(n, seed, "sentences")
     sieve = _Sieve(test)
     heap: list[tuple[int, str, StereotypeSentence]] = []
-    kept, usable, skipped = set[str](), Counter({"A": 0, "B": 0}), Counter[str]()
+    kept, skipped = set[str](), Counter[str]()
     for text in corpus_sentences(source, skipped):
         if isinstance(sentence := sieve(text), str):
             skipped[sentence] += 1
             continue
-        usable[sentence.group] += 1
         if text in kept:
             continue
         draw = int.from_bytes(hashlib.blake2b(f"{seed}\n{text}".encode(), digest_size=8).digest())
@@ -209,19 +219,19 @@ def extract_counter_sentences(
             f"{source}: no counter-stereotype with words of {test.name} ({reasons}); use a larger corpus."
         )
     chosen = tuple(sentence for *_, sentence in sorted(heap, key=lambda item: item[:2], reverse=True))
-    read = usable.total() + skipped.total()
-    return CounterExtraction(chosen, dict(usable), read, dict(skipped.most_common()))
+    return CounterExtraction(chosen, dict(skipped.most_common()))
 
 
 class _Sieve:
     """Turns a sentence into a StereotypeSentence, or into the reason why it is none."""
 
     def __init__(self, test: WordTest) -> None:
-        self.side = {_key(word): group for group in ("A", "B") for word in test.groups()[group]}
-        self.stereotyped = {
-            _key(word): group for group, words in (("A", test.X), ("B", test.Y)) for word in words
+        sides = ("A", test.A, test.X), ("B", test.B, test.Y)
+        self.side = {folded(surface(word)): group for group, words, _ in sides for word in words}
+        self.stereotyped = {folded(surface(word)): group for group, _, words in sides for word in words}
+        self.counterpart = {
+            folded(surface(word)): surface(others[0]) for word, others in test.counterparts().items()
         }
-        self.counterpart = {_key(word): surface(others[0]) for word, others in test.counterparts().items()}
         # A list may name "woman" and not "her"; "the woman took her coat" still has two gendered words.
         self.unlisted = _PRONOUNS - self.side.keys() if _GENDERED & self.side.keys() else frozenset[str]()
         self.finder = WordFinder([*self.side, *self.stereotyped, *self.unlisted])
@@ -239,9 +249,7 @@ class _Sieve:
             return "several attribute words"
         if len(targets) > 1:
             return "several target words"
-        return self._judged(text, attributes[0], targets[0])
-
-    def _judged(self, text: str, attribute: _Hit, target: _Hit) -> StereotypeSentence | str:
+        attribute, target = attributes[0], targets[0]
         if attribute.span[0] < target.span[1] and target.span[0] < attribute.span[1]:
             return "one word is attribute and target at once"
         if attribute.word in _GRAMMAR:
@@ -258,19 +266,13 @@ class _Sieve:
 def _blemish(sentence: StereotypeSentence) -> str | None:
     """What would make the counter sentence no English although nothing but one word changed."""
     start, end = sentence.attribute_span
-    before, after = sentence.text[:start], sentence.text[end:]
+    before, word, after = sentence.text[:start], sentence.text[start:end], sentence.text[end:]
     if names_nobody(sentence.text, start):
         return "the attribute word names nobody"  # a bachelor's degree
     if ARTICLE.search(before):
         counter = sentence.counter[slice(*sentence.counter_attribute_span)]
-        if article(sentence.text[start:end]) != article(counter):
+        if article(word) != article(counter):
             return "the article would not agree"
-    if sentence.text[start:end].istitle() and (
-        re.match(r"\.? [A-Z]", after) or re.search(r" [A-Z][\w'’-]* $", before)
-    ):
+    if word.istitle() and (re.match(r"\.? [A-Z]", after) or re.search(r" [A-Z][\w'’-]* $", before)):
         return "the attribute word is part of a name"  # Queen Elizabeth, Martin Luther King
     return None
-
-
-def _key(word: str) -> str:
-    return surface(word).lower().replace("’", "'")

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from levelhead.edits.sites import Variant
+from levelhead.engine.served.writing import Wanted
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
+from levelhead.models.served import ServedModel
 from levelhead.probes.bias import about_gender, data_hash, none_ships
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.contexts import Context
@@ -19,34 +21,35 @@ from levelhead.probes.nli import AbilitySet, NliProbe, ability_pairs, nli_probe
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.triples import TripleSet, load_triples
 from levelhead.probes.words import WordTest
-from levelhead.results.folder import text_hash
-from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change
+from levelhead.runs.folder import text_hash
+from levelhead.scoring.fluency import ask_fluency, ask_fluency_and_change, ask_served_fluency
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests
 from levelhead.scoring.objective import Objective
-from levelhead.scoring.pairs import ask_ability, ask_likelihood_triples, ask_nli, ask_nsp
+from levelhead.scoring.pairs import (
+    ask_ability,
+    ask_nli,
+    compared_with_null_models,
+    head_answers,
+    likelihood_answers,
+    served_likelihood_answers,
+    triple_measures,
+    triple_rows,
+)
 from levelhead.scoring.seat import ask_seat
-from levelhead.scoring.triple_null import held_against_twins
 
 Answers = list[list[Measurement]]  # [variant][measure]
 TRIPLE_MEASURES = (
-    "ss",
-    "ss_swapped",
-    "ss_paired",
-    "preference",
-    "strength",
-    "distance",
-    "lms",
-    "icat",
-    "nsp_accuracy",
-    "separation",
+    *("ss", "ss_swapped", "ss_paired", "preference", "strength", "distance"),
+    *("lms", "icat", "nsp_accuracy", "separation"),
 )
 INFERENCE_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
 FLUENCY = "fluency"
+FLUENCY_MEASURES = (FLUENCY, f"{FLUENCY} change")
 
 
 @dataclass(frozen=True)
 class Battery:
-    """What is asked: all probes, in their sizes."""
+    """All probes, in their sizes."""
 
     test: WordTest
     contexts: tuple[Context, ...]
@@ -57,11 +60,11 @@ class Battery:
     resampling: Resampling = field(default_factory=Resampling)
     prompts: ClozeSet | None = None  # prompts without knowledge, where a mitigation may be fitted on them
     target: Objective | None = None  # a benchmark's, where a mitigation may be fitted by it
-    null: int = 0  # null models that next sentences of the unmodified model are held against
-    sense_every: int = 1  # one of so many contexts of language sense is asked, where a mitigation is tested
+    null: int = 0  # null models that next sentences of the unmodified model are compared with
+    sense_every: int = 1  # one of so many contexts of language sense is scored, where a mitigation is tested
 
     def hashes(self) -> dict[str, str]:
-        """Hashes of all data that are asked: triples and inferences belong to the bias they ship for."""
+        """Hashes of all data that are scored: triples and inferences belong to the bias they ship for."""
         shipped = {"triples": self.triples.fingerprint, "inference": self.probe.fingerprint}
         return {
             "words": data_hash(self.test),
@@ -69,6 +72,9 @@ class Battery:
             "ability": self.ability.fingerprint,
             "text": text_hash(self.sentences),
         }
+
+
+# ---- questions
 
 
 def seat_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
@@ -90,25 +96,49 @@ def lpbs_question(model: Model, variants: Sequence[Variant], battery: Battery) -
 def triples_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:
     """Next sentences, by the next-sentence head or, of a causal model, by likelihood.
 
-    The unmodified model is held against its null twins. None ship for another bias.
+    The unmodified model is compared with null models. No next sentences ship for another bias.
     """
     if not about_gender(battery.test):
         return _missing(TRIPLE_MEASURES, none_ships("next sentences", battery.test), len(variants))
-    if "nsp" in model.abilities:
-        measured = ask_nsp(model, battery.triples, variants, battery.resampling)
-    elif "causal" in model.abilities:
-        measured = ask_likelihood_triples(model, battery.triples, variants, battery.resampling)
-    else:
+    if not model.abilities & {"nsp", "causal"}:
         reason = f"{model.name} has neither a next-sentence head nor a causal one"
         return _missing(TRIPLE_MEASURES, reason, len(variants))
-    seed = battery.resampling.seed
-    held = [
-        measurements
-        if edits
-        else held_against_twins(model, battery.triples, measurements, battery.null, seed)
-        for measurements, edits in zip(measured, variants, strict=True)
-    ]
-    return [list(measurements.values()) for measurements in held]
+    triples, resampling = battery.triples, battery.resampling
+    read = head_answers if "nsp" in model.abilities else likelihood_answers
+    answers = []
+    for of_variant, edits in zip(read(model, triples, variants), variants, strict=True):
+        measured = triple_measures(triples, of_variant, resampling)
+        if not edits:
+            measured = compared_with_null_models(model, triples, measured, battery.null, resampling.seed)
+        answers.append(list(measured.values()))
+    return answers
+
+
+def served_triples(model: ServedModel, battery: Battery) -> list[Measurement]:
+    """Next sentences by the likelihoods that a server gives; there are no null models of it."""
+    if not about_gender(battery.test):
+        return _missing(TRIPLE_MEASURES, none_ships("next sentences", battery.test), 1)[0]
+    measured = triple_measures(
+        battery.triples, served_likelihood_answers(model, battery.triples), battery.resampling
+    )
+    return list(measured.values())
+
+
+def wanted_triples(model: ServedModel, battery: Battery) -> list[Wanted]:
+    """What next sentences take of a server."""
+    rows = triple_rows(battery.triples) if about_gender(battery.test) else []
+    return [Wanted([f"{context} {each}" for context, *sentences in rows for each in sentences])]
+
+
+def wanted_texts(model: ServedModel, battery: Battery) -> list[Wanted]:
+    """What perplexity takes of a server."""
+    return [Wanted(battery.sentences)]
+
+
+def served_fluency(model: ServedModel, battery: Battery) -> list[Measurement]:
+    """Perplexity by the likelihoods that a server gives."""
+    measured = ask_served_fluency(model, battery.sentences, battery.resampling)
+    return [replace(measured, name=FLUENCY, settings={**measured.settings, "kind": measured.name})]
 
 
 def inference_question(model: Model, variants: Sequence[Variant], battery: Battery) -> Answers:

@@ -1,61 +1,160 @@
 """Biases and costs of a model in natural units, item by item, in every variant.
 
 An effect size divides by its own spread and does not see that all associations shrink alike; a mitigation is
-judged by what the numerator does: nats of preference and of log-odds, differences of cosines, differences of
-probability. Costs grow as a model gets worse: nats per token, shares of wrong answers.
-Definitions: docs/method.md, Certified mitigations.
+judged by what the numerator does. Costs grow as a model gets worse. Definitions: docs/method/certified.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
+from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
-from levelhead.measures.certified import PERPLEXITY, p_at_most
-from levelhead.measures.cloze.prompt_table import BASE
-from levelhead.measures.seat_effect import word_means
-from levelhead.models.encoding import Text
+from levelhead.measures.certified import (
+    AGREEMENT,
+    APPEARS,
+    MIRROR,
+    NAME_AGREEMENT,
+    PERPLEXITY,
+    WRITTEN,
+    PairedItems,
+    p_at_most,
+)
+from levelhead.measures.cloze import BASE
+from levelhead.measures.crossed import word_means
+from levelhead.measures.log_odds import group_log_odds
+from levelhead.measures.seat import FLAT
+from levelhead.measures.stereoset import wins
+from levelhead.models.encoding import Text, mask_id, token_id
 from levelhead.models.model import Model
-from levelhead.probes.agreement import AgreementItem
+from levelhead.probes.agreement import NOUN, AgreementItem
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import ClozeSet
-from levelhead.probes.nli.labels import LABELS, NEUTRAL
-from levelhead.probes.sense import SenseItem
-from levelhead.probes.triples import TripleSet
+from levelhead.probes.nli import LABELS, NEUTRAL
+from levelhead.probes.sentences import SenseItem
 from levelhead.probes.words import WordTest
-from levelhead.scoring.agreement import disagreements
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.cloze import ask_log_odds, log_odds_question
+from levelhead.scoring.cloze import log_odds_question, prompt_table
 from levelhead.scoring.fluency import fluency_reading, why_no_fluency
-from levelhead.scoring.item_values import Doubles, ItemValues
-from levelhead.scoring.lpbs import lpbs_biases, why_no_lpbs
-from levelhead.scoring.next_sentences import (
+from levelhead.scoring.lpbs import LpbsQuestion, lpbs_biases
+from levelhead.scoring.pairs import (
     TripleAnswers,
     head_answers,
     likelihood_answers,
+    nli_logits,
     related_answers,
     sense_answers,
     softmax,
 )
-from levelhead.scoring.pairs import nli_logits
-from levelhead.scoring.seat import association_sides, turns
-from levelhead.scoring.sense import language_sense, next_sentence_errors, sense_errors, sense_of
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import WordTable, association_sides, held_together, word_table
+from levelhead.scoring.writing import Writing, written
 
+Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
 BLANKS = "fill-in gap"
 ABILITY = "ability"
+LANGUAGE, NEXT_SENTENCE = "language sense", "next sentences"
+_ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
+# of nats: the same sentence read in another batch differs beyond, by how float32 sums are rounded
+_SENSE_DIGITS = 6
+# of nats: two pronouns with the same vector differ beyond, by how sums are rounded in float32
+_AGREEMENT_DIGITS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ItemValues:
+    """One quantity of the same items in several variants; the first is the unmodified model, once joined.
+
+    A value that is not known in a variant is NaN; the item is left out of what that variant is compared by.
+    """
+
+    name: str
+    unit: str
+    values: Doubles  # [variant, item]
+    clusters: NDArray[np.str_]  # [item]
+    weights: Doubles | None = None  # [item]
+    spread: Doubles | None = None  # [variant] what an effect size divides by; None: that of the values
+    answers: int | NDArray[np.int_] = 0  # [item] right or wrong, that a value is the share of; 0: it is none
+    strata: NDArray[np.int_] | None = None  # [item] kinds with a fixed share each; None: one kind
+
+    @property
+    def sign(self) -> int:
+        """Which way the unmodified model leans: 1 or −1."""
+        own = self.known(0)
+        return 1 if np.average(own.values[0], weights=own.weights) >= 0 else -1
+
+    def known(self, variant: int) -> ItemValues:
+        """The items of which the unmodified model and a variant both have a value, in all variants. Strata
+        keep the shares that they have of all items."""
+        kept = np.isfinite(self.values[[0, variant]]).all(axis=0)
+        if kept.all():
+            return self
+        weights, strata = self.weights, self.strata
+        if weights is not None and strata is not None:
+            whole, left = np.bincount(strata, weights), np.bincount(strata, weights * kept)
+            weights = weights * (whole / np.where(left > 0, left, 1.0))[strata]
+        return replace(
+            self,
+            values=self.values[:, kept],
+            clusters=self.clusters[kept],
+            weights=None if weights is None else weights[kept],
+            answers=self.each_answers()[kept],
+            strata=None if strata is None else strata[kept],
+        )
+
+    def comparable(self, variant: int) -> bool:
+        """Whether enough is known of a variant: two items of every kind."""
+        own = self.known(variant)
+        kinds = [0] if self.strata is None else np.unique(self.strata).tolist()
+        strata = np.zeros(len(own.clusters), np.int64) if own.strata is None else own.strata
+        return all(int((strata == kind).sum()) > 1 for kind in kinds)
+
+    def paired(self, variant: int) -> PairedItems:
+        own = self.known(variant)
+        before, after = own.values[0], own.values[variant]
+        answers = int(own.each_answers().sum())
+        return PairedItems(own.name, own.unit, before, after, own.clusters, own.weights, answers, own.strata)
+
+    def effect(self, variant: int) -> float:
+        """The weighted mean divided by its own spread, as effect sizes are; 0 where only rounding is left."""
+        own = self.known(variant)
+        spreads = own.values.std(axis=1, ddof=1) if own.spread is None else own.spread
+        mean = float(np.average(own.values[variant], weights=own.weights))
+        flat = max(FLAT, _ROUNDING * float(spreads[0]))
+        return mean / float(spreads[variant]) if spreads[variant] > flat else 0.0
+
+    def joined(self, more: ItemValues) -> ItemValues:
+        spread = None
+        if self.spread is not None and more.spread is not None:
+            spread = np.concatenate([self.spread, more.spread])
+        return replace(self, values=np.concatenate([self.values, more.values]), spread=spread)
+
+    def each_answers(self) -> NDArray[np.int_]:
+        return np.broadcast_to(np.asarray(self.answers), self.clusters.shape)
+
+    def with_items(self, more: ItemValues) -> ItemValues:
+        """The same share over more items, in the same variants: every answer counts alike, so an item counts
+        by its answers."""
+        answers = np.concatenate([self.each_answers(), more.each_answers()])
+        return replace(
+            self,
+            values=np.concatenate([self.values, more.values], axis=1),
+            clusters=np.concatenate([self.clusters, more.clusters]),
+            weights=answers.astype(np.float64),
+            answers=answers,
+        )
 
 
 @dataclass(frozen=True)
 class Target:
-    """A bias of other items, such as those of a benchmark: its name, and how a model is asked about them."""
+    """A bias of other items, such as those of a benchmark: its name, and how a model is scored on them."""
 
     name: str
     values: Callable[[Model, Sequence[Variant]], ItemValues]
@@ -64,8 +163,9 @@ class Target:
 
 @dataclass(frozen=True)
 class NaturalItems:
-    """The items that a model is asked about: those of a battery, prompts, those of a target, the tests whose
-    words are filled in, sentences that state a gender, and more contexts of language sense."""
+    """The items that a model is scored on: those of a battery, prompts, those of a target, the tests whose
+    words are filled in, sentences that state a gender, more contexts of language sense, and prompts that it
+    continues."""
 
     battery: Battery
     prompts: ClozeSet | None = None
@@ -73,17 +173,17 @@ class NaturalItems:
     blanks: tuple[WordTest, ...] = ()
     agreement: tuple[AgreementItem, ...] = ()
     sense: tuple[SenseItem, ...] = ()
+    writing: Writing | None = None
 
 
 @dataclass(frozen=True)
 class NaturalValues:
-    """Every bias and every cost that a model can be asked for, in the same variants."""
+    """Every bias and every cost of a model, in the same variants."""
 
     biases: Sequence[ItemValues]
     costs: Sequence[ItemValues]
 
     def joined(self, more: NaturalValues) -> NaturalValues:
-        """The same items in more variants."""
         return NaturalValues(
             [own.joined(other) for own, other in zip(self.biases, more.biases, strict=True)],
             [own.joined(other) for own, other in zip(self.costs, more.costs, strict=True)],
@@ -91,21 +191,40 @@ class NaturalValues:
 
 
 def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> NaturalValues:
-    """Ask a model everything that it can be asked; triples, which serve both, are asked once."""
-    biases, battery = [], items.battery
-    triples = _triple_answers(model, battery.triples, variants) if judges(model) else []
+    """Every bias and cost that a model has; triples, which serve both, are scored once, and texts written
+    once."""
+    biases, costs, battery = [], list[ItemValues](), items.battery
+    triples, head = list[TripleAnswers](), "nsp" in model.abilities
+    if judges(model):
+        triples = (head_answers if head else likelihood_answers)(model, battery.triples, variants)
     for name, ask in _askable(model, items).items():
         if name == PREFERENCE:
-            biases.append(_preferences(battery.triples, triples))
-        else:
+            biases.append(_preference(model, items, variants, triples))
+        elif name not in WRITTEN:
             biases.append(ask(model, items, variants))
-    costs = []
+    if items.writing is not None and writes(model):
+        biases += written_values(model, items.writing, variants)
     if not why_no_fluency(model):
         costs.append(log_losses(model, battery.sentences, variants))
     if triples:
-        costs += _related(model, items, triples, variants)
-    if "nli" in model.abilities:
-        costs.append(_ability(model, battery, variants))
+        # a counterfactual belongs to the cluster of its original
+        contexts = [pair.original.context for pair in battery.triples.pairs]
+        contexts += [pair.original.context for pair in battery.triples.pairs if pair.swapped is not None]
+        p = [each.p for each in triples]
+        kinds = [language_sense(contexts, p), *([next_sentence_errors(contexts, p)] if head else [])]
+        # of a gender bias over more contexts than those of triples
+        if items.sense and about_gender(battery.test):
+            p, written = sense_answers(model, items.sense, variants), [item.written for item in items.sense]
+            more = [sense_of(written, p), *([next_sentence_errors(written, p)] if head else [])]
+            kinds = [own.with_items(other) for own, other in zip(kinds, more, strict=True)]
+        costs += kinds
+    if "nli" in model.abilities:  # which ordinary inferences are wrong
+        pairs = battery.ability.pairs
+        predicted = nli_logits(model, pairs, variants).argmax(axis=2)
+        gold = np.asarray([LABELS.index(pair.label) for pair in pairs])
+        premises = np.asarray([pair.premise for pair in pairs])
+        wrong_ones = (predicted != gold).astype(np.float64)
+        costs.append(ItemValues(ABILITY, "share wrong", wrong_ones, premises, answers=1))
     if about_gender(battery.test):
         costs += disagreements(model, items.agreement, variants)
     return NaturalValues(biases, costs)
@@ -114,7 +233,6 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
 def natural_bias(
     model: Model, items: NaturalItems, objective: str, variants: Sequence[Variant] = UNTOUCHED
 ) -> ItemValues:
-    """One bias in every variant."""
     askable = _askable(model, items)
     if objective not in askable:
         raise BadOption(
@@ -124,110 +242,130 @@ def natural_bias(
 
 
 def behaviors(model: Model, items: NaturalItems) -> tuple[str, ...]:
-    """The biases of what a model does, not of what its vectors are like, that it can be asked for."""
-    return tuple(name for name in askable_biases(model, items) if name != COSINE)
+    """The biases that a model has of what it does, not of what its vectors are like; those of its texts are
+    asked only by name."""
+    return tuple(name for name in _askable(model, items) if name not in (COSINE, *WRITTEN))
 
 
 def clearest_bias(model: Model, items: NaturalItems) -> str:
     """Of what a model does, the bias that these items show most clearly, by the p of its side of neutral;
-    that of its vectors where it does nothing that can be asked for."""
+    that of its vectors where it does nothing that can be measured."""
     done = behaviors(model, items)
     if len(done) < 2:
         return next(iter(done), COSINE)
-    return min(done, key=lambda name: _p_of_side(natural_bias(model, items, name)))
+    p_of_side = {}
+    for name in done:
+        bias = natural_bias(model, items, name)
+        own = bias.paired(0)
+        p_of_side[name] = p_at_most(bias.sign * own.before, 0.0, own)
+    return min(p_of_side, key=lambda name: p_of_side[name])
 
 
-def _p_of_side(bias: ItemValues) -> float:
-    items = bias.paired(0)
-    return p_at_most(bias.sign * items.before, 0.0, items)
+def judges(model: Model) -> bool:
+    return bool(model.abilities & {"nsp", "causal"})
 
 
-def askable_biases(model: Model, items: NaturalItems) -> tuple[str, ...]:
-    """The names of the biases that a model can be asked for, behavior before vectors."""
-    return tuple(_askable(model, items))
+def writes(model: Model) -> bool:
+    return "causal" in model.abilities
 
+
+# ---- biases
 
 _Ask = Callable[[Model, NaturalItems, Sequence[Variant]], ItemValues]
 
 
 def _askable(model: Model, items: NaturalItems) -> dict[str, _Ask]:
-    asks: dict[str, _Ask] = {} if items.target is None else {items.target.name: _target}
+    asks: dict[str, _Ask] = {}
+    if (target := items.target) is not None:
+        asks[target.name] = lambda model, _, variants: target.values(model, variants)
     if about_gender(items.battery.test):
         if "nli" in model.abilities:
             asks[INFERENCES] = _inferences
         if judges(model):
             asks[PREFERENCE] = _preference
-        if items.prompts is not None and _has_odds(model, items.prompts):
-            asks[LOG_ODDS] = _log_odds
-        if items.blanks and not any(why_no_lpbs(model, test) for test in items.blanks):
+        prompts = items.prompts
+        if prompts is not None and model.abilities & {"mlm", "causal"} and prompts.prompts:
+            # every prompt can be answered by a token of either group
+            _, codes = log_odds_question(model, prompts)
+            if ((codes == 1).any(axis=1) & (codes == -1).any(axis=1)).all():
+                asks[LOG_ODDS] = _log_odds
+        if items.blanks and not any(LpbsQuestion.of(model, t).why_not(model) for t in items.blanks):
             asks[BLANKS] = _fill_ins
-    return {**asks, COSINE: _cosines}
+    asks[COSINE] = _cosines
+    if (writing := items.writing) is not None and writes(model):
+        asks |= {name: partial(_of_texts, name, writing) for name in WRITTEN}
+    return asks
 
 
-def _target(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
-    if items.target is None:
-        raise CannotDo("No benchmark is the target here.")
-    return items.target.values(model, variants)
+def _preference(
+    model: Model,
+    items: NaturalItems,
+    variants: Sequence[Variant],
+    answers: Sequence[TripleAnswers] | None = None,
+) -> ItemValues:
+    """v of every triple pair that has a counterfactual, as in measures/stereoset.py.
 
-
-def _has_odds(model: Model, prompts: ClozeSet) -> bool:
-    """Whether every prompt can be answered by a token of either group."""
-    if not model.abilities & {"mlm", "causal"} or not prompts.prompts:
-        return False
-    _, codes = log_odds_question(model, prompts)
-    return bool(((codes == 1).any(axis=1) & (codes == -1).any(axis=1)).all())
-
-
-def judges(model: Model) -> bool:
-    """Whether it can say which sentence comes next."""
-    return bool(model.abilities & {"nsp", "causal"})
-
-
-def _triple_answers(model: Model, triples: TripleSet, variants: Sequence[Variant]) -> list[TripleAnswers]:
-    ask = head_answers if "nsp" in model.abilities else likelihood_answers
-    return ask(model, triples, variants)
-
-
-def _preference(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
-    """The preference alone: of a next-sentence head nothing else is asked."""
+    answers: where they are known; else nothing but the preference is read of a next-sentence head.
+    """
     triples = items.battery.triples
-    return _preferences(triples, [related_answers(model, triples, variant) for variant in variants])
-
-
-def _preferences(triples: TripleSet, answers: Sequence[TripleAnswers]) -> ItemValues:
-    """v of every triple pair that has a twin, as in measures/preference.py."""
-    has_twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
-    contexts = np.asarray([pair.original.context for pair in triples.pairs])[has_twin]
-    values = []
-    for each in answers:
-        original, twin = each.x[: len(has_twin)][has_twin], each.x[len(has_twin) :]
-        values.append(0.5 * (original[:, 0] - original[:, 1] + twin[:, 0] - twin[:, 1]))
-    return ItemValues(PREFERENCE, "nats", np.stack(values), contexts)
+    if answers is None:
+        answers = [related_answers(model, triples, variant) for variant in variants]
+    has_counterfactual = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    contexts = np.asarray([pair.original.context for pair in triples.pairs])[has_counterfactual]
+    x, n = np.stack([each.x for each in answers]), len(has_counterfactual)
+    original, counterfactual = x[:, :n][:, has_counterfactual], x[:, n:]
+    values = 0.5 * (original[..., 0] - original[..., 1] + counterfactual[..., 0] - counterfactual[..., 1])
+    return ItemValues(PREFERENCE, "nats", values, contexts)
 
 
 def _log_odds(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """Log-odds toward each occupation's own group, without knowledge; both groups count one half."""
     if items.prompts is None:
         raise CannotDo("No prompts ship for this bias.")
-    table, x = ask_log_odds(model, items.prompts, variants)
+    groups, codes = log_odds_question(model, items.prompts)
+    logs = read_one(model, groups, variants, label=f"Prompts to {model.name}")
+    x = np.stack([group_log_odds(each, codes) for each in logs])
+    table = prompt_table(items.prompts)
     base = np.flatnonzero(table.kinds == BASE)
-    own = table.own[base]
-    return ItemValues(
-        LOG_ODDS,
-        "nats",
-        own * x[:, base],
-        table.occupations[base],
-        halves_of(own > 0),
-        strata=(own > 0).astype(np.int64),
-    )
+    own, occupations = table.own[base], table.occupations[base]
+    strata = (own > 0).astype(np.int64)
+    return ItemValues(LOG_ODDS, "nats", own * x[:, base], occupations, halves_of(own > 0), strata=strata)
+
+
+def written_values(model: Model, writing: Writing, variants: Sequence[Variant]) -> list[ItemValues]:
+    """How far variants are from their mirror images, prompt by prompt, and whether who appears follows the
+    stereotype of an occupation; the two groups of occupations count one half each.
+
+        who appears = mean over occupations of  s · log( (f + ½) / (m + ½) ),   s: +1 women's, -1 men's
+    """
+    found, labels = written(model, writing, variants), writing.labels
+    clusters = np.asarray([prompt.cluster for prompt in writing.prompts])
+    return [
+        ItemValues(MIRROR, "nats per text", found.divergence, clusters),
+        ItemValues(
+            APPEARS,
+            "log-odds",
+            labels * found.log_odds,
+            np.asarray(writing.occupations),
+            halves_of(labels > 0),
+            strata=(labels > 0).astype(np.int64),
+        ),
+    ]
+
+
+def _of_texts(
+    name: str, writing: Writing, model: Model, _: NaturalItems, variants: Sequence[Variant]
+) -> ItemValues:
+    return written_values(model, writing, variants)[WRITTEN.index(name)]
 
 
 def _fill_ins(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """LPBS in nats, of all tests; each of them counts alike."""
-    asked = [lpbs_items(BLANKS, test, *lpbs_biases(model, test, variants)) for test in items.blanks]
-    known = [each for each in asked if each is not None]
+    scored = [lpbs_items(BLANKS, test, *lpbs_biases(model, test, variants)) for test in items.blanks]
+    known = [each for each in scored if each is not None]
     if not known:
         raise CannotDo(f"Too few words to fill in are scored by {model.name}.")
+    strata = [2 * n + each.strata for n, each in enumerate(known) if each.strata is not None]
     return ItemValues(
         BLANKS,
         "nats",
@@ -235,19 +373,17 @@ def _fill_ins(model: Model, items: NaturalItems, variants: Sequence[Variant]) ->
         np.concatenate([each.clusters for each in known]),
         np.concatenate([each.weights for each in known if each.weights is not None]),
         np.mean([each.spread for each in known if each.spread is not None], axis=0),
-        strata=np.concatenate(
-            [2 * n + each.strata for n, each in enumerate(known) if each.strata is not None]
-        ),
+        strata=np.concatenate(strata),
     )
 
 
 def _inferences(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
     """How far apart p(neutral) lies for woman and man, by occupation and context: without a sign."""
-    battery = items.battery
-    p = softmax(nli_logits(model, battery.probe.pairs, variants).astype(np.float64))[..., NEUTRAL]
-    by_gender = p.reshape(len(variants), *battery.probe.shape)
+    probe = items.battery.probe
+    p = softmax(nli_logits(model, probe.pairs, variants).astype(np.float64))[..., NEUTRAL]
+    by_gender = p.reshape(len(variants), *probe.shape)
     gap = np.abs(by_gender[..., 0] - by_gender[..., 1]).mean(axis=2)
-    return ItemValues(INFERENCES, "probability", gap, np.asarray(battery.probe.occupations))
+    return ItemValues(INFERENCES, "probability", gap, np.asarray(probe.occupations))
 
 
 def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> ItemValues:
@@ -255,7 +391,7 @@ def _cosines(model: Model, items: NaturalItems, variants: Sequence[Variant]) -> 
     word, size = np.asarray(table.word), len(table.contexts) * int(model.config.hidden_size)
     static = [
         word_means(vectors, word)
-        for some in turns(variants, size)
+        for some in held_together(variants, size)
         for vectors in read_one(model, table.each(), some, label="Cosines")
     ]
     return cosine_values(np.stack(static), table)
@@ -303,6 +439,9 @@ def halves_of(first: NDArray[np.bool_]) -> Doubles:
     return np.asarray(1.0 / counts, np.float64)
 
 
+# ---- costs
+
+
 def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Variant]) -> ItemValues:
     """−log p per token of every text; the weighted mean is the logarithm of perplexity."""
     reading = fluency_reading(model, sentences)
@@ -314,25 +453,79 @@ def log_losses(model: Model, sentences: Sequence[str], variants: Sequence[Varian
     return ItemValues(PERPLEXITY, "nats", loss[:, scored], np.asarray(kept)[scored], tokens[scored])
 
 
-def _related(
-    model: Model, items: NaturalItems, answers: Sequence[TripleAnswers], variants: Sequence[Variant]
+def language_sense(clusters: Sequence[str], answers: Sequence[Doubles]) -> ItemValues:
+    """How often an unrelated sentence wins over a related one: 1 − LMS of every triple and of its
+    counterfactual, which have two answers each: stereotype and anti-stereotype.
+
+    answers: p of the three sentences, [triple, 3], in every variant.
+    """
+    right = [(wins(p[:, 0], p[:, 2]) + wins(p[:, 1], p[:, 2])) / 2 for p in answers]
+    return ItemValues(LANGUAGE, "share wrong", 1 - np.stack(right), np.asarray(clusters), answers=2)
+
+
+def sense_of(clusters: Sequence[str], answers: Sequence[Doubles]) -> ItemValues:
+    """Language sense of items with one answer each: 1 where the unrelated sentence is the likelier one, ½ for
+    a tie. answers: p of the related and of the unrelated sentence, [item, 2], in every variant.
+
+    Two contexts exchange their next sentences, and each is a cluster of its own: on the shipped models p is
+    hardly another where the two are one.
+    """
+    with np.errstate(divide="ignore"):  # log 0 is −inf, which compares as it should
+        wrong = [1 - wins(*np.log(p).round(_SENSE_DIGITS).T) for p in answers]
+    return ItemValues(LANGUAGE, "share wrong", np.stack(wrong), np.asarray(clusters), answers=1)
+
+
+def next_sentence_errors(clusters: Sequence[str], answers: Sequence[Doubles]) -> ItemValues:
+    """Where a next-sentence head rejects what is related, or accepts what is not.
+
+    The last sentence of each item is the unrelated one; the related ones count one half together.
+    """
+    accepted = [wins(p, 0.5) for p in answers]
+    lost = [1 - (each[:, :-1].mean(axis=1) + 1 - each[:, -1]) / 2 for each in accepted]
+    return ItemValues(NEXT_SENTENCE, "share wrong", np.stack(lost), np.asarray(clusters), answers=2)
+
+
+def disagreements(
+    model: Model, items: Sequence[AgreementItem], variants: Sequence[Variant]
 ) -> list[ItemValues]:
-    """Language sense, and errors of a next-sentence head; of a gender bias over more contexts than those of
-    triples."""
-    triples, head = items.battery.triples, "nsp" in model.abilities
-    kinds = [language_sense(triples, answers), *([next_sentence_errors(triples, answers)] if head else [])]
-    if not items.sense or not about_gender(items.battery.test):
-        return kinds
-    p = sense_answers(model, items.sense, variants)
-    more = [sense_of(items.sense, p), *([sense_errors(items.sense, p)] if head else [])]
-    return [own.with_items(other) for own, other in zip(kinds, more, strict=True)]
+    """Where the text states a person's gender, and the pronoun of the other gender is likelier behind it.
+
+    A masked model fills the blank in its place, a causal model says the next word. The cost of an item is 1
+    where the other pronoun is likelier, ½ where both are alike. Behind nouns and behind names: two costs, so
+    that a gain in one hides no loss in the other. Items whose pronouns are several tokens are left out; empty
+    where none is left, and for a model that predicts no words (docs/method/certified.md, Certified
+    mitigations).
+    """
+    if not model.abilities & {"mlm", "causal"}:
+        return []
+    words = sorted({word for item in items for word in (item.own, item.other)})
+    tokens = {word: token for word in words if (token := token_id(model, word)) is not None}
+    kept = [item for item in items if item.own in tokens and item.other in tokens]
+    if not kept:
+        return []
+    if "causal" in model.abilities:
+        texts = [Text(item.before) for item in kept]
+    else:
+        mask_id(model)  # a model without a mask token is refused here, in one line
+        texts = [Text(item.with_pronoun(model.tokenizer.mask_token)) for item in kept]
+    # An uncased model writes She as she: each token is read once.
+    column = {token: number for number, token in enumerate(dict.fromkeys(tokens.values()))}
+    reading = TokenLogProbs(texts, list(column))
+    log_p = read_one(model, reading, variants, label="Agreement").astype(np.float64)
+    own, other = (
+        log_p[:, np.arange(len(kept)), [column[tokens[word]] for word in pronouns]]
+        for pronouns in ([item.own for item in kept], [item.other for item in kept])
+    )
+    people, missed = np.asarray([item.people for item in kept]), wrong(own, other)
+    nouns = np.asarray([item.kind == NOUN for item in kept])
+    costs = {AGREEMENT: nouns, NAME_AGREEMENT: ~nouns}
+    return [
+        ItemValues(name, "share wrong", missed[:, of], people[of], answers=1)
+        for name, of in costs.items()
+        if of.any()
+    ]
 
 
-def _ability(model: Model, battery: Battery, variants: Sequence[Variant]) -> ItemValues:
-    """Which ordinary inferences are wrong."""
-    pairs = battery.ability.pairs
-    predicted = nli_logits(model, pairs, variants).argmax(axis=2)
-    gold = np.asarray([LABELS.index(pair.label) for pair in pairs])
-    wrong = (predicted != gold).astype(np.float64)
-    premises = np.asarray([pair.premise for pair in pairs])
-    return ItemValues(ABILITY, "share wrong", wrong, premises, answers=1)
+def wrong(own: Doubles, other: Doubles) -> Doubles:
+    """1 where the other pronoun has the higher log-probability, 0 where the own one has, ½ for a tie."""
+    return np.asarray(1 - wins((own - other).round(_AGREEMENT_DIGITS), 0.0))

@@ -15,18 +15,18 @@ import torch
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.gated import NEURONS
+from levelhead.engine.collectors import Doubles
+from levelhead.engine.gradient_sums import GateGradients
+from levelhead.engine.gradient_sums import Objective as Number
 from levelhead.engine.gradients import (
     gate_gradients,
-    gradients_at_answer,
     integrated_gradients,
     neuron_gradients,
     several_gate_gradients,
 )
 from levelhead.engine.readings import Reading
 from levelhead.engine.run import read_one
-from levelhead.engine.ways_back import Doubles, GateGradients
-from levelhead.engine.ways_back import Objective as Number
+from levelhead.engine.trunk import NEURONS
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
 from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
@@ -48,25 +48,23 @@ class Objective:
     def values(
         self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
     ) -> list[float]:
-        """The number in every variant."""
-        answers = read_one(model, self.reading, variants, label=label)
-        return [self._value(each) for each in answers]
+        unsigned = replace(self, signed=None)
+        return [unsigned.lean(each) for each in read_one(model, self.reading, variants, label=label)]
 
     def sizes(
         self, model: Model, variants: Sequence[Variant] = UNTOUCHED, label: str = "Objective"
     ) -> list[float]:
-        """The size of the lean in every variant, as removals are judged by it (docs/method.md, Ablation)."""
+        """The size of the lean in every variant, as removals are judged by it (docs/method/heads.md,
+        Ablation)."""
         return [abs(self.lean(each)) for each in read_one(model, self.reading, variants, label=label)]
 
     def lean(self, answer: Doubles) -> float:
         """The number of one answer, with its sign where it is the size of a lean."""
-        return self._value(answer) if self.signed is None else self.signed(answer)
-
-    def _value(self, answer: Doubles) -> float:
+        if self.signed is not None:
+            return self.signed(answer)
         return float(self.number(torch.from_numpy(np.asarray(answer, np.float64))))
 
     def each_of(self, answer: Doubles) -> Doubles:
-        """The number of every item, of one answer."""
         if self.each is None:
             raise CannotDo(f"{self.name} is no mean over items.")
         return np.asarray(self.each(torch.from_numpy(np.asarray(answer, np.float64))), np.float64)
@@ -113,22 +111,17 @@ def mean_objective(
 
 
 def several_gradients(
-    model: Model,
-    objectives: Sequence[Objective],
-    label: str = "Head scores",
-    answer: Doubles | None = None,
+    model: Model, objectives: Sequence[Objective], label: str = "Head scores", answer: Doubles | None = None
 ) -> list[GateGradients]:
-    """How each of several numbers changes with the gate of every head; those of one reading are asked at
+    """How each of several numbers changes with the gate of every head; those of one reading are read at
     once. answer: of the one reading that they all have, where it is known already."""
-    if answer is not None:
-        numbers = [each.number for each in objectives]
-        return gradients_at_answer(model, objectives[0].reading, answer, numbers, label)
     readings = {id(each.reading): each.reading for each in objectives}
     found: dict[int, GateGradients] = {}
     for which, reading in readings.items():
         own = [number for number, each in enumerate(objectives) if id(each.reading) == which]
         numbers = [objectives[number].number for number in own]
-        found.update(zip(own, several_gate_gradients(model, reading, numbers, label=label), strict=True))
+        of_reading = several_gate_gradients(model, reading, numbers, label=label, answer=answer)
+        found.update(zip(own, of_reading, strict=True))
     return [found[number] for number in range(len(objectives))]
 
 
@@ -190,18 +183,9 @@ def guarded_objective(about: Plugin, found: Any) -> Objective:
     return checked
 
 
-def _objective(about: Plugin, found: Any, _: tuple[Any, ...]) -> Objective:
-    return guarded_objective(about, found)
-
-
 OBJECTIVES: Registry[OwnObjective] = Registry(
     "objective",
     OwnObjective,
     "name, why_not(model) and objective(model)",
-    {"why_not": a_reason, "objective": _objective},
+    {"why_not": a_reason, "objective": lambda about, found, _: guarded_objective(about, found)},
 )
-
-
-def register_objective(objective: OwnObjective) -> None:
-    """Let `levelhead atlas` and `heads --objective` map an objective. A name is taken once."""
-    OBJECTIVES.register(objective)

@@ -1,12 +1,12 @@
 """What components are scored by, for the shipped items: the biases of natural.py, differentiable, and |SEAT|.
 
 Each is the absolute value of a mean over items, so that a gate which lowers it lowers the bias whichever way
-the model leans (docs/method.md, Objectives).
+the model leans (docs/method/heads.md, Objectives).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,17 +15,16 @@ from torch import Tensor
 
 from levelhead.engine.readings import Pooled, StaticVectors
 from levelhead.errors import CannotDo
+from levelhead.measures.seat import seat
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.cloze import ClozeSet
-from levelhead.probes.triples import TripleSet
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import log_odds_question, prompt_table
 from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, halves_of
 from levelhead.scoring.objective import Objective
-from levelhead.scoring.seat import seat_of
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import WordTable, association_sides, word_table
 
 SEAT = "|SEAT|"
 _FEW = 24  # triples
@@ -35,14 +34,10 @@ _TINY = 1e-12  # the length of a vector without any
 def objectives(model: Model, items: Battery) -> dict[str, Objective]:
     """Every objective that a model has for these items, behavior before vectors."""
     found: dict[str, Objective] = {} if items.target is None else {items.target.name: items.target}
-    if about_gender(items.test):
-        if "nsp" in model.abilities:
-            found[PREFERENCE] = preference_objective(model, items.triples)
-        if items.prompts is not None and model.abilities & {"mlm", "causal"}:
-            with suppress(CannotDo):  # some vocabularies spell one group in several tokens
-                found[LOG_ODDS] = log_odds_objective(model, items.prompts)
-    table = word_table(items.test, items.contexts)
-    return {**found, COSINE: cosine_objective(table), SEAT: seat_objective(table)}
+    for name in (PREFERENCE, LOG_ODDS, COSINE, SEAT):
+        with suppress(CannotDo):
+            found[name] = shipped_objective(name, model, items)
+    return found
 
 
 def shipped_objective(name: str, model: Model, items: Battery) -> Objective:
@@ -50,7 +45,17 @@ def shipped_objective(name: str, model: Model, items: Battery) -> Objective:
     if name in (PREFERENCE, LOG_ODDS) and not about_gender(items.test):
         raise CannotDo(none_ships(f"items of {name}", items.test))
     if name == PREFERENCE:
-        return preference_objective(model, items.triples)
+        # |mean preference for the stereotype| of a next-sentence head, over triples that have a null model
+        model.require("nsp", "a preference that has gradients")
+        pairs = [pair for pair in items.triples.pairs if pair.swapped]
+        both = [each for pair in pairs for each in (pair.original, pair.swapped) if each is not None]
+        texts = [Text(each.context, sentence) for each in both for sentence in (each.stereotype, each.anti)]
+
+        def number(logits: Tensor) -> Tensor:
+            x = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
+            return (x[:, 0] - x[:, 1]).mean().abs()
+
+        return Objective(PREFERENCE, "nats", Pooled(texts), number)
     if name == LOG_ODDS:
         if items.prompts is None or not model.abilities & {"mlm", "causal"}:
             raise CannotDo(f"{model.name} predicts no tokens, so it has no log-odds")
@@ -61,7 +66,7 @@ def shipped_objective(name: str, model: Model, items: Battery) -> Objective:
 
 def behavior(model: Model, items: Battery) -> Objective | None:
     """What a model does, as an objective: a benchmark where one is the target, else the preference of a
-    next-sentence head, else the log-odds of prompts; None where it can be asked for neither."""
+    next-sentence head, else the log-odds of prompts; None where it has neither."""
     if items.target is not None:
         return items.target
     found = objectives(model, items)
@@ -69,7 +74,7 @@ def behavior(model: Model, items: Battery) -> Objective | None:
 
 
 def behavior_of_few(model: Model, items: Battery) -> Objective:
-    """The same of at most 24 triples, for what asks many times; CannotDo says why there is none."""
+    """The same of at most 24 triples, for what reads many times; CannotDo says why there is none."""
     found = behavior(model, replace(items, triples=items.triples.at_most(_FEW)))
     if found is None:
         raise CannotDo(f"{model.name} has neither log-odds nor a next-sentence head")
@@ -95,19 +100,6 @@ def log_odds_objective(model: Model, prompts: ClozeSet) -> Objective:
     return Objective(LOG_ODDS, "nats", reading, number)
 
 
-def preference_objective(model: Model, triples: TripleSet) -> Objective:
-    """|mean preference for the stereotype| of a next-sentence head, over triples that have a twin: nats."""
-    model.require("nsp", "a preference that has gradients")
-    both = [each for pair in triples.pairs if pair.swapped for each in (pair.original, pair.swapped)]
-    texts = [Text(each.context, sentence) for each in both for sentence in (each.stereotype, each.anti)]
-
-    def number(logits: Tensor) -> Tensor:
-        x = (logits[:, 0] - logits[:, 1]).reshape(-1, 2)
-        return (x[:, 0] - x[:, 1]).mean().abs()
-
-    return Objective(PREFERENCE, "nats", Pooled(texts), number)
-
-
 def cosine_objective(table: WordTable) -> Objective:
     """|SEAT's numerator|, mean s(x) − mean s(y): a difference of cosines."""
 
@@ -118,21 +110,19 @@ def cosine_objective(table: WordTable) -> Objective:
     return Objective(COSINE, "cosine", table.static(), number)
 
 
-def seat_objective(table: WordTable) -> Objective:
-    """|SEAT|, the objective of the paper's equation 4; it has parts, of some of the words."""
-    return _seat(table, table.static())
-
-
-def _seat(table: WordTable, reading: StaticVectors) -> Objective:
+def seat_objective(table: WordTable, reading: StaticVectors | None = None) -> Objective:
+    """|SEAT|, the objective of the paper's equation 4; it has parts, of some of the words, of one reading."""
+    static = table.static() if reading is None else reading
 
     def number(vectors: Tensor) -> Tensor:
         x, y = _associations(vectors, table.sets)
         return torch.abs((x.mean() - y.mean()) / torch.cat([x, y]).std())
 
-    def part(words: Collection[str]) -> Objective:
-        return _seat(replace(table, sets=table.sets_of(words)), reading)
-
-    return Objective(SEAT, "effect size", reading, number, part, lambda vectors: seat_of(vectors, table))
+    return Objective(
+        *(SEAT, "effect size", static, number),
+        lambda words: seat_objective(replace(table, sets=table.sets_of(words)), static),
+        lambda vectors: seat(*association_sides(vectors, table)),
+    )
 
 
 word_objective: Callable[[WordTable], Objective] = seat_objective  # what studies score words by: the paper's

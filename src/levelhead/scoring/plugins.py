@@ -12,9 +12,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, wraps
-from importlib.metadata import EntryPoint, entry_points, packages_distributions
+from importlib.metadata import entry_points, packages_distributions
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar, cast
@@ -46,33 +46,23 @@ class Plugin:
 
     @property
     def place(self) -> str:
-        """The module and the name there."""
         return f"{self.module}.{self.definition}"
 
     @property
     def ours(self) -> bool:
-        """Whether it ships."""
         return self.module.partition(".")[0] == _OURS
 
-    @property
-    def file(self) -> str | None:
-        """The file that it is defined in; None where there is none, as in a notebook."""
-        return getattr(sys.modules.get(self.module), "__file__", None)
-
-    @property
-    def source(self) -> str:
-        """Its package; else its file, or its module."""
-        top = self.module.partition(".")[0]
-        if package := _PACKAGES.get(top) or next(iter(_installed().get(top, ())), ""):
-            return f"the package {package}"
-        return f"the module {self.module}" if self.file is None else f"the file {Path(self.file).name}"
-
     def __str__(self) -> str:
-        named = f'{self.kind.capitalize()} "{self.name}"'
-        return named if self.ours else f"{named} of {self.source}"
+        """Its kind and name; of another's also its package, else its file or its module."""
+        named, top = f'{self.kind.capitalize()} "{self.name}"', self.module.partition(".")[0]
+        if self.ours:
+            return named
+        if package := _PACKAGES.get(top) or next(iter(_installed().get(top, ())), ""):
+            return f"{named} of the package {package}"
+        file = getattr(sys.modules.get(self.module), "__file__", None)  # None in a notebook
+        return f"{named} of {f'the module {self.module}' if file is None else f'the file {Path(file).name}'}"
 
     def error(self, what: str) -> BadPlugin:
-        """The line about something that it did."""
         return BadPlugin(f"{self} {what}.")
 
     @contextmanager
@@ -81,17 +71,18 @@ class Plugin:
         if self.ours:
             yield
             return
-        with guarded(self.file, lambda what: self.error(f"raised {what}")):
+        file = getattr(sys.modules.get(self.module), "__file__", None)
+        with guarded(file, lambda what: self.error(f"raised {what}")):
             yield
 
 
-@cache
-def _installed() -> Mapping[str, list[str]]:
-    """The packages of every module on this machine; looking takes a second."""
-    return packages_distributions()
+_installed = cache(packages_distributions)  # the packages of every module here; the search takes a second
 
 
 # ---- the guard
+
+_SWITCH = threading.Lock()
+_KEPT: list[TextIO] = []  # standard output, then what stood in its place for each later call under way
 
 
 @contextmanager
@@ -101,29 +92,17 @@ def guarded(file: str | None, error: Callable[[str], LevelheadError]) -> Iterato
     file: of the code, to find the line that failed. Ctrl-C passes, and so do errors of levelhead's own, which
     are one line already.
     """
-    try:
-        with _prints_aside():
-            yield
-    except LevelheadError:
-        raise
-    except (Exception, SystemExit) as caught:
-        raise error(fault(caught, file)) from caught
-
-
-_SWITCH = threading.Lock()
-_KEPT: list[TextIO] = []  # standard output, then what stood in its place for each later call under way
-
-
-@contextmanager
-def _prints_aside() -> Iterator[None]:
-    """Standard output goes to standard error. Of several threads the last that leaves gives it back."""
     with _SWITCH:
         _KEPT.append(sys.stdout)
         sys.stdout = sys.stderr
     try:
         yield
+    except LevelheadError:
+        raise
+    except (Exception, SystemExit) as caught:
+        raise error(fault(caught, file)) from caught
     finally:
-        with _SWITCH:
+        with _SWITCH:  # of several threads the last that leaves gives standard output back
             first = _KEPT.pop()
             if not _KEPT:
                 sys.stdout = first
@@ -140,9 +119,8 @@ def fault(error: BaseException, file: str | None) -> str:
 
 
 _MISSING = object()
-Check = Callable[
-    [Plugin, Any, tuple[Any, ...]], Any
-]  # of a result and the arguments: the result to go on with
+# of a result and the arguments: the result to go on with
+Check = Callable[[Plugin, Any, tuple[Any, ...]], Any]
 
 
 class _Guarded:
@@ -180,7 +158,6 @@ def behind_guard(own: T, about: Plugin, checks: Mapping[str, Check]) -> T:
 
 
 def a_reason(about: Plugin, result: Any, _: tuple[Any, ...]) -> Any:
-    """What every `why_not` must return."""
     return expected(about, "why_not", result, str, "a text, empty where it can run")
 
 
@@ -194,28 +171,25 @@ def expected(about: Plugin, method: str, result: Any, kind: Any, what: str) -> A
 # ---- the registries
 
 
+@dataclass(eq=False)
 class Registry(Generic[T]):
-    """Plug-ins of one kind by their names: those that ship, and users' own, which are behind the guard.
+    """Plug-ins of one kind by their names: those that ship, and users' own, which are behind the guard."""
 
-    needs: the members that one must have, in words; checks: of what its methods return, by their names.
-    """
-
-    def __init__(
-        self, kind: str, protocol: Any, needs: str, checks: Mapping[str, Check], name: str = "name"
-    ) -> None:
-        self.kind, self.protocol, self.needs, self.checks = kind, protocol, needs, checks
-        self.group = f"{_OURS}.{kind}s"  # of entry points
-        self.shipped: dict[str, T] = {}
-        self.taken: dict[str, str] = {}  # names that no plug-in can have, and whose they are
-        self.own: dict[str, tuple[Plugin, T]] = {}
-        self._name: Callable[[Any], str] = attrgetter(name)
-        self._loaded = False
+    kind: str
+    protocol: Any
+    needs: str  # the members that one must have, in words
+    checks: Mapping[str, Check]  # of what its methods return, by their names
+    name: str = "name"  # the member that is its name
+    shipped: dict[str, T] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)  # names that no plug-in can have, and whose they are
+    own: dict[str, tuple[Plugin, T]] = field(default_factory=dict)
+    _loaded: bool = False
 
     def register(self, plugin: T) -> None:
         """Add a plug-in. A name is taken once; a class defined anew, as in a notebook, replaces itself."""
         if not isinstance(plugin, self.protocol):
             raise BadOption(f"{type(plugin).__name__} is no {self.kind}: it needs {self.needs}.")
-        name: object = self._name(plugin)
+        name: object = attrgetter(self.name)(plugin)
         if not isinstance(name, str) or not name.strip():
             raise BadOption(f"The {self.kind} {type(plugin).__name__} is called {name!r}; give it a text.")
         about = Plugin.of(self.kind, name, plugin)
@@ -234,7 +208,7 @@ class Registry(Generic[T]):
     def known(self) -> dict[str, T]:
         """All of them by now, those that ship first; installed packages are loaded once."""
         if not self._loaded:
-            load_installed(self.group)
+            load_installed(f"{_OURS}.{self.kind}s")
             self._loaded = True
         for name, (about, _) in self.own.items():  # it may have been registered before those that ship
             self._refuse_taken(name, about)
@@ -253,21 +227,15 @@ def load_installed(group: str) -> None:
 
     The group's last word says in an error what it is: levelhead.measures, levelhead.benchmarks.
     """
+    what = group.rpartition(".")[2]
     for point in entry_points(group=group):
-        _load(point, group.rpartition(".")[2])
-
-
-def _load(point: EntryPoint, what: str) -> None:
-    package = point.value if point.dist is None else point.dist.name
-    _PACKAGES[point.module.partition(".")[0]] = package
-
-    def unloadable(why: str) -> BadPlugin:
-        return BadPlugin(f"The {what} of the package {package} do not load: {why}. Repair or uninstall it.")
-
-    try:
-        with guarded(None, unloadable):
-            point.load()
-    except LevelheadError as error:
-        if isinstance(error, BadPlugin):
+        package = point.value if point.dist is None else point.dist.name
+        _PACKAGES[point.module.partition(".")[0]] = package
+        line = f"The {what} of the package {package} do not load: {{}}. Repair or uninstall it."
+        try:
+            with guarded(None, lambda why, line=line: BadPlugin(line.format(why))):  # type: ignore[misc]
+                point.load()
+        except BadPlugin:
             raise
-        raise unloadable(str(error).rstrip(".")) from error
+        except LevelheadError as error:
+            raise BadPlugin(line.format(str(error).rstrip("."))) from error

@@ -1,4 +1,4 @@
-"""All questions that an audit asks: the built-in ones, and measures of a user's own (docs/own-measure.md)."""
+"""All questions of an audit: the built-in ones, and measures of a user's own (docs/own-measure.md)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import NamedTuple
 
 from levelhead.edits.sites import Variant
-from levelhead.errors import BadOption, BadPlugin, LevelheadError
+from levelhead.engine.served.transport import Unavailable
+from levelhead.engine.served.writing import Wanted
+from levelhead.errors import BadOption, BadPlugin, BadProbe, CannotDo, LevelheadError
 from levelhead.measures import catalog
 from levelhead.measures.catalog import MeasureInfo, measure_info
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model
-from levelhead.results.codec import as_json, record_from_json
-from levelhead.results.folder import text_hash
+from levelhead.models.served import ServedModel
+from levelhead.probes.lpbs import LPBS_TESTS
+from levelhead.runs.folder import text_hash
+from levelhead.runs.records import as_json, record_from_json
 from levelhead.scoring.battery import (
-    FLUENCY,
+    FLUENCY_MEASURES,
     INFERENCE_MEASURES,
     TRIPLE_MEASURES,
     Answers,
@@ -28,9 +33,12 @@ from levelhead.scoring.battery import (
     inference_question,
     lpbs_question,
     seat_question,
+    served_fluency,
+    served_triples,
     triples_question,
+    wanted_texts,
+    wanted_triples,
 )
-from levelhead.scoring.lpbs import LPBS_TESTS
 from levelhead.scoring.plugins import fault, guarded, load_installed
 
 ENTRY_POINTS = "levelhead.measures"  # the group under which an installed package names its measures
@@ -39,31 +47,52 @@ _FILES = "levelhead_measures_"  # how the modules of such files are called
 OwnAsk = Callable[[Model, Sequence[Variant]], Sequence[Measurement]]  # one measurement a variant
 
 
+class OnServer(NamedTuple):
+    """How a question is put to a model behind a server, and what that takes of it."""
+
+    ask: Callable[[ServedModel, Battery], list[Measurement]]
+    wanted: Callable[[ServedModel, Battery], list[Wanted]]
+
+
 @dataclass(frozen=True)
 class Question:
-    """Measures that are asked together."""
+    """Measures that are taken together."""
 
     name: str
     measures: tuple[MeasureInfo, ...]
     ask: Ask
+    on_server: OnServer | None = None  # None: it reads the network itself
+
+    def of_server(self, model: ServedModel, battery: Battery) -> list[Measurement]:
+        """What a model behind a server shows, as far as the server has proved that it can."""
+        reason = f"{model.name} is behind a server, and this reads the network itself"
+        if self.on_server is not None:
+            try:
+                return self.on_server.ask(model, battery)
+            except Unavailable:  # nothing that the model cannot do: the same command tries it again
+                raise
+            except (CannotDo, BadProbe) as error:
+                reason = str(error).rstrip(".")
+        return [Measurement.missing(info.name, reason, neutral=info.neutral) for info in self.measures]
 
     @property
     def of_classifier(self) -> bool:
-        """Whether it is put to an NLI classifier, where one stands beside the model."""
+        """Whether an NLI classifier is evaluated by it, where one stands beside the model."""
         return any("nli" in info.needs for info in self.measures)
 
 
-def _infos(*names: str) -> tuple[MeasureInfo, ...]:
-    return tuple(measure_info(name) for name in names)
-
-
-SEAT = Question("seat", _infos("seat"), seat_question)
+SEAT = Question("seat", (measure_info("seat"),), seat_question)
 BUILT_IN: tuple[Question, ...] = (
     SEAT,
-    Question("lpbs", _infos(*(f"lpbs {test}" for test in LPBS_TESTS)), lpbs_question),
-    Question("triples", _infos(*TRIPLE_MEASURES), triples_question),
-    Question("inference", _infos(*INFERENCE_MEASURES), inference_question),
-    Question("fluency", _infos(FLUENCY, f"{FLUENCY} change"), fluency_question),
+    *(
+        Question(name, tuple(map(measure_info, measures)), ask, on_server)
+        for name, measures, ask, on_server in (
+            ("lpbs", [f"lpbs {test}" for test in LPBS_TESTS], lpbs_question, None),
+            ("triples", TRIPLE_MEASURES, triples_question, OnServer(served_triples, wanted_triples)),
+            ("inference", INFERENCE_MEASURES, inference_question, None),
+            ("fluency", FLUENCY_MEASURES, fluency_question, OnServer(served_fluency, wanted_texts)),
+        )
+    ),
 )
 
 
@@ -73,15 +102,22 @@ def questions() -> tuple[Question, ...]:
 
 
 def own_questions() -> tuple[Question, ...]:
-    """Questions of a user's own, those of installed packages among them."""
+    """Questions of a user's own and of installed packages."""
     _load_installed()
-    return tuple(Question(own.info.name, (own.info,), own) for own in _registered())
+    return tuple(Question(own.info.name, (own.info,), own) for own in list(_OWN.values()))
 
 
 def own_hashes() -> dict[str, str]:
     """A hash of each own measure's source, so that a run with another definition is another run."""
     _load_installed()
-    return {f"measure {own.info.name}": own.source_hash for own in _registered()}
+    hashes = {}
+    for own in list(_OWN.values()):
+        try:
+            text = inspect.getsource(own.ask)
+        except (OSError, TypeError):  # there is no text, as in a notebook or of a callable object
+            text = own.place
+        hashes[f"measure {own.info.name}"] = text_hash(text)
+    return hashes
 
 
 # ---- a user's own
@@ -96,59 +132,41 @@ class _Own:
     ask: OwnAsk
 
     def __call__(self, model: Model, variants: Sequence[Variant], _: Battery) -> Answers:
-        if not model.abilities.intersection(self.info.needs):
-            reason = f"it asks a model that can do {' or '.join(self.info.needs)}; {model.name} cannot"
-            return self._missing(reason, len(variants))
-        try:
-            with guarded(self.file, BadPlugin):
-                answers = [[self._checked(each)] for each in self.ask(model, variants)]
-                if len(answers) != len(variants):
-                    raise ValueError(f"{len(answers)} measurements came for {len(variants)} variants")
-        except LevelheadError as error:
-            return self._missing(fault(error, None), len(variants))
-        return answers
-
-    def _missing(self, reason: str, variants: int) -> Answers:
-        return [[Measurement.missing(self.info.name, reason, neutral=self.info.neutral)]] * variants
-
-    def _checked(self, measurement: Measurement) -> Measurement:
-        """The measurement under its registered name, if it can be stored: finite numbers, plain settings."""
-        if not isinstance(measurement, Measurement):
-            raise TypeError(f"a {type(measurement).__name__} came instead of a Measurement")
-        neutral = self.info.neutral if measurement.neutral is None else measurement.neutral
-        named = replace(measurement, name=self.info.name, neutral=neutral)
-        return record_from_json(Measurement, as_json(Measurement, named))
-
-    @property
-    def source_hash(self) -> str:
-        """A hash of the function's text; of its name where there is no text."""
-        try:
-            return text_hash(inspect.getsource(self.ask))
-        except (OSError, TypeError):
-            return text_hash(self.place)
-
-    @property
-    def file(self) -> str | None:
-        """The file that the function stands in, where there is one."""
-        try:
-            return inspect.getsourcefile(self.ask)
-        except TypeError:  # a callable object
-            return None
+        info, reason = self.info, ""
+        if not model.abilities.intersection(info.needs):
+            reason = f"it asks a model that can do {' or '.join(info.needs)}; {model.name} cannot"
+        else:
+            try:
+                file = inspect.getsourcefile(self.ask)
+            except TypeError:  # a callable object
+                file = None
+            try:
+                with guarded(file, BadPlugin):
+                    answers = []
+                    for each in self.ask(model, variants):
+                        if not isinstance(each, Measurement):
+                            raise TypeError(f"each must be a Measurement (got {type(each).__name__})")
+                        neutral = info.neutral if each.neutral is None else each.neutral
+                        named = replace(each, name=info.name, neutral=neutral)
+                        # written and read back: finite numbers and plain settings can be stored
+                        answers.append([record_from_json(Measurement, as_json(Measurement, named))])
+                    if len(answers) != len(variants):
+                        raise ValueError(
+                            f"the measurements must be {len(variants)}, one per variant (got {len(answers)})"
+                        )
+                return answers
+            except LevelheadError as error:
+                reason = fault(error, None)
+        return [[Measurement.missing(info.name, reason, neutral=info.neutral)]] * len(variants)
 
     @property
     def place(self) -> str:
-        """The module and the name of the function."""
         name = getattr(self.ask, "__qualname__", type(self.ask).__qualname__)
         return f"{getattr(self.ask, '__module__', '')}.{name}"
 
 
-_OWN: dict[str, _Own] = {}
+_OWN: dict[str, _Own] = {}  # copied to be gone through: another thread may register one meanwhile
 _INSTALLED: set[str] = set()  # names of those that installed packages brought along
-
-
-def _registered() -> list[_Own]:
-    """All of them by now: another thread may register one meanwhile."""
-    return list(_OWN.values())
 
 
 def register_measure(info: MeasureInfo, ask: OwnAsk) -> None:
@@ -171,15 +189,15 @@ def register_measure(info: MeasureInfo, ask: OwnAsk) -> None:
 
 
 def own_files() -> tuple[str, ...]:
-    """The files that `load_measures` has read, for processes that are to ask the same."""
-    modules = (sys.modules.get(getattr(own.ask, "__module__", "")) for own in _registered())
+    """The files that `load_measures` has read, for processes that are to measure the same."""
+    modules = (sys.modules.get(getattr(own.ask, "__module__", "")) for own in list(_OWN.values()))
     files = (str(m.__file__) for m in modules if m is not None and m.__name__.startswith(_FILES))
     return tuple(dict.fromkeys(files))
 
 
 def own_in_memory() -> bool:
     """Whether measures were registered by neither a file nor an installed package: no option names those."""
-    own_questions()  # installed packages are asked first
+    own_questions()  # installed packages are loaded first
     return any(not own.place.startswith(_FILES) and name not in _INSTALLED for name, own in _OWN.items())
 
 
@@ -203,7 +221,6 @@ def load_measures(path: str | Path) -> None:
 
 @cache
 def _load_installed() -> None:
-    """What installed packages register, once."""
     before = set(_OWN)
     load_installed(ENTRY_POINTS)
     _INSTALLED.update(set(_OWN) - before)

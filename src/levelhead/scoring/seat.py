@@ -1,46 +1,46 @@
-"""SEAT of a model in any of its variants: one measurement for each variant.
+"""SEAT of a model in any of its variants, and the contexts of the words that it reads.
 
-What a model cannot be asked comes back as a measurement without a value and with the reason, so that a study
+What a model cannot do comes back as a measurement without a value and with the reason, so that a study
 that varies edits over many models need not know which model can do what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.readings import Pooling, SentenceVectors
+from levelhead.engine.readings import Pooling, SentenceVectors, StaticVectors, WordVectors
 from levelhead.engine.run import read_one
-from levelhead.errors import CannotDo
-from levelhead.measures.crossed import CrossedVectors, nested_vectors
-from levelhead.measures.exchange import Exchange, exchange
+from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures.crossed import CrossedVectors, WordSets, nested_vectors, units
+from levelhead.measures.exchange import exchange
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.seat.effect import (
+from levelhead.measures.seat import (
     DIFFERENCE_HIGH,
     DIFFERENCE_LOW,
     SETS,
     associations,
     effect_measurement,
-    seat,
+    seat_measurement,
     why_no_effect,
 )
-from levelhead.measures.seat.measurements import seat_measurement
-from levelhead.measures.seat_effect import WordSets, units
 from levelhead.measures.statistics import DEFAULT, Resampling
+from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.probes.contexts import Context
+from levelhead.probes.contexts import Context, surface
 from levelhead.probes.words import SentenceTest, WordTest, load_seat_test
-from levelhead.results.records.common import WordAssociation
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.runs.common import WordAssociation
 
 SEAT = "seat"  # the name of its measurements
-_FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are asked in turns
+_FLOATS = 1 << 25  # vectors held at once, 128 MiB; beyond it variants are read in several groups
 VECTORS = "L2-normalized last_hidden_state"
 FOLLOWS: dict[Pooling, str] = {  # whose reading of a sentence each pooling is
     "mean": "ours: special tokens left out",
@@ -48,9 +48,136 @@ FOLLOWS: dict[Pooling, str] = {  # whose reading of a sentence each pooling is
     "cls": "May et al. 2019, for BERT",
     "last": "May et al. 2019, for GPT",
 }
-SINGLY = 2  # contexts of each word that are asked by themselves, as null models are asked
+SINGLY = 2  # contexts of each word that are read by themselves, as null models read them
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
+_CHUNK = 512  # texts whose length is found at a time
+
+
+# ---- contexts
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """Distinct contexts with the number of their word, and the numbers of the words in A, B, X and Y."""
+
+    contexts: tuple[Context, ...]
+    word: tuple[int, ...]  # [context]
+    words: tuple[str, ...]  # number -> word
+    sets: Mapping[str, tuple[int, ...]]  # list entries as given, with repeats; those without context left out
+    missing: tuple[str, ...]  # listed words without context
+    lost: int  # list entries without context
+
+    def static(self) -> StaticVectors:
+        """The reading of one vector for each word."""
+        each = self.each()
+        return StaticVectors(each.texts, each.spans, self.word)
+
+    def each(self) -> WordVectors:
+        """The reading of one vector for each context."""
+        texts = [Text(context.text) for context in self.contexts]
+        return WordVectors(texts, [(context.start, context.end) for context in self.contexts])
+
+    def first_contexts(self, n: int = 1) -> WordTable:
+        """The table with the first n contexts of each word alone."""
+        return self.at(sorted(place for part in self.by_occurrence(n)[:n] for place in part))
+
+    def by_occurrence(self, singly: int) -> list[list[int]]:
+        """Places of contexts: the first of each word, the second ... so many times, then all others."""
+        parts: list[list[int]] = [[] for _ in range(singly + 1)]
+        seen: Counter[int] = Counter()
+        for place, word in enumerate(self.word):
+            parts[min(seen[word], singly)].append(place)
+            seen[word] += 1
+        return [part for part in parts if part]
+
+    def at(self, places: Sequence[int]) -> WordTable:
+        contexts = tuple(self.contexts[i] for i in places)
+        return replace(self, contexts=contexts, word=tuple(self.word[i] for i in places))
+
+    def part(self, words: Collection[str]) -> WordTable:
+        """The table of some of the words, numbered anew; BadProbe if a set loses all of its words."""
+        kept = [i for i, number in enumerate(self.word) if self.words[number] in words]
+        names = list(dict.fromkeys(self.words[self.word[i]] for i in kept))
+        number = {name: i for i, name in enumerate(names)}
+        sets = self.sets_of(number).items()
+        return replace(
+            self,
+            contexts=tuple(self.contexts[i] for i in kept),
+            word=tuple(number[self.words[self.word[i]]] for i in kept),
+            words=tuple(names),
+            sets={group: tuple(number[self.words[w]] for w in entries) for group, entries in sets},
+        )
+
+    def sets_of(self, words: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The sets with some of the words alone; BadProbe if one of them loses all but one."""
+        kept = {w for w, word in enumerate(self.words) if word in words}
+        sets = {group: tuple(w for w in entries if w in kept) for group, entries in self.sets.items()}
+        if empty := [group for group, entries in sets.items() if len(entries) < 2]:
+            raise BadProbe(f"Fewer than 2 words of {empty[0]} are left; a part of a word list needs more.")
+        return sets
+
+
+def word_table(test: WordTest, contexts: Iterable[Context]) -> WordTable:
+    """Number the words that have contexts. A word in two sets, or listed twice, has one vector."""
+    kept = list({(c.word, c.text, c.start): c for c in contexts}.values())
+    numbers: dict[str, int] = {}
+    for context in kept:
+        numbers.setdefault(context.word, len(numbers))
+    groups = test.groups()
+    sets = {name: tuple(numbers[w] for w in words if w in numbers) for name, words in groups.items()}
+    for name, entries in sets.items():
+        if not entries:
+            raise BadProbe(
+                f"{test.name}: none of the {len(groups[name])} words of {name} has a context. "
+                "Use a larger corpus, other words, or the templates."
+            )
+    missing = tuple(dict.fromkeys(w for words in groups.values() for w in words if w not in numbers))
+    lost = sum(len(words) - len(sets[name]) for name, words in groups.items())
+    return WordTable(tuple(kept), tuple(numbers[c.word] for c in kept), tuple(numbers), sets, missing, lost)
+
+
+def sample_contexts(
+    test: WordTest, contexts: Iterable[Context], words: int, seed: int, per_word: int = 1
+) -> list[Context]:
+    """One context, or `per_word`, for each of at most so many words of every set, drawn by the seed.
+
+    Each word begins at another of its contexts.
+    """
+    rng = np.random.default_rng(seed)
+    of_group: dict[str, dict[str, list[Context]]] = {group: {} for group in test.groups()}
+    for context in contexts:
+        of_group[context.group].setdefault(context.word, []).append(context)
+    chosen: list[Context] = []
+    for of_word in of_group.values():
+        names = list(of_word)
+        picked = sorted(rng.permutation(len(names))[:words])
+        for number, own in enumerate(of_word[names[i]] for i in picked):
+            chosen += [own[(number + more) % len(own)] for more in range(min(per_word, len(own)))]
+    return chosen
+
+
+def unknown_words(model: Model, words: Iterable[str]) -> set[str]:
+    """Words that the tokenizer cannot write: all of them would share the vector of its unknown token."""
+    unknown, listed = model.tokenizer.unk_token_id, list(dict.fromkeys(words))
+    if unknown is None or not listed:
+        return set()
+    with TOKENIZING:
+        tokens = model.tokenizer([surface(word) for word in listed], add_special_tokens=False)["input_ids"]
+    return {word for word, ids in zip(listed, tokens, strict=True) if unknown in ids}
+
+
+def fitting(model: Model, texts: Sequence[str]) -> list[bool]:
+    """Whether each text fits into the model's positions; one long sentence must not stop a study."""
+    if model.max_tokens is None:
+        return [True] * len(texts)
+    fits: list[bool] = []
+    room, prefix = model.max_tokens - model.opening.more, model.opening.prefix
+    for start in range(0, len(texts), _CHUNK):
+        with TOKENIZING:
+            tokens = model.tokenizer([prefix + text for text in texts[start : start + _CHUNK]])["input_ids"]
+        fits += [len(ids) <= room for ids in tokens]
+    return fits
 
 
 # ---- SEAT over words
@@ -65,7 +192,8 @@ def ask_seat(
     resampling: Resampling = DEFAULT,
     intervals: bool | None = None,
 ) -> list[Measurement]:
-    """SEAT over static word vectors in every variant, with its permutation p-value (docs/method.md, SEAT).
+    """SEAT over static word vectors in every variant, with its permutation p-value (docs/method/words.md,
+    SEAT).
 
     intervals: how far other words and other sentences of this kind would move the value: attribute pairs,
     targets and templates are redrawn, crossed; with sentences of each word's own, words with their sentences.
@@ -80,21 +208,17 @@ def ask_seat(
     else:
         without = "" if intervals is not False else "not asked for"
     measurements: list[Measurement] = []
-    for some in turns(variants, 2 * len(table.words) * width if without else size):
+    for some in held_together(variants, 2 * len(table.words) * width if without else size):
         if without:
             static = read_one(model, table.static(), some, label="SEAT")
-            settings = {"interval": without, "seed": resampling.seed}
-            measured = [
-                _completed(_without_interval(v, table, settings), v, table, test, resampling) for v in static
-            ]
+            measurements += [seat_of(v, table, test, resampling, {"interval": without}) for v in static]
         else:
-            vectors = read_one(model, table.each(), some, label="SEAT")
-            measured = [seat_of_contexts(v, table, test, resampling) for v in vectors]
-        measurements += measured
+            each = read_one(model, table.each(), some, label="SEAT")
+            measurements += [seat_of(crossed_vectors(v, table, test), table, test, resampling) for v in each]
     return measurements
 
 
-def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
+def held_together(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
     """Variants in groups whose answers, `floats` float32 each, are held in memory together."""
     step = max(1, _FLOATS // max(1, floats))
     return [variants[start : start + step] for start in range(0, len(variants), step)]
@@ -103,20 +227,15 @@ def turns(variants: Sequence[Variant], floats: int) -> list[Sequence[Variant]]:
 def context_vectors(model: Model, table: WordTable, label: str = "Words") -> Floats:
     """The vector of every word in each of its contexts: [context, hidden].
 
-    First contexts, second ones and all others are asked by themselves: a part that another question of the
-    same audit has asked is not asked again.
+    First contexts, second ones and all others are read by themselves: a part that another question of the
+    same audit has read is not read again.
     """
-    parts = table.in_turn(SINGLY)
+    parts = table.by_occurrence(SINGLY)
     vectors = [read_one(model, table.at(places).each(), label=label)[0] for places in parts]
     together = np.empty((len(table.contexts), vectors[0].shape[1]), np.float32)
     for places, part in zip(parts, vectors, strict=True):
         together[places] = part
     return together
-
-
-def seat_of(vectors: Doubles, table: WordTable) -> float:
-    """SEAT of static vectors [word, hidden]."""
-    return seat(*association_sides(vectors, table))
 
 
 def word_associations(model: Model, table: WordTable) -> list[WordAssociation]:
@@ -136,42 +255,21 @@ def association_sides(vectors: Doubles, table: WordTable) -> tuple[Doubles, Doub
     return associations(x, a, b), associations(y, a, b)
 
 
-def seat_of_contexts(
-    vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling = DEFAULT
-) -> Measurement:
-    """SEAT of vectors [context, hidden], with the permutation p of its targets, and the interval that redraws
-    words and contexts."""
-    return seat_of_crossed(crossed_vectors(vectors, table, test), table, test, resampling)
-
-
-def seat_of_crossed(
-    crossed: CrossedVectors, table: WordTable, test: WordTest, resampling: Resampling = DEFAULT
-) -> Measurement:
-    """The same, of vectors by word and template."""
-    return _completed(_with_interval(crossed, table, resampling), crossed.means, table, test, resampling)
-
-
 def crossed_vectors(vectors: Doubles, table: WordTable, test: WordTest) -> CrossedVectors:
     """Vectors [context, hidden] by word and template, or by word where each has sentences of its own."""
-    words, order = word_sets(table, test), table.crossed_order()
-    if order is None:
+    words = word_sets(table, test)
+    of_word: dict[int, list[int]] = {}
+    frames: dict[int, list[str]] = {}
+    for place, (context, word) in enumerate(zip(table.contexts, table.word, strict=True)):
+        # what stands around the word; its article follows it and does not count
+        before, after = context.text[: context.start], context.text[context.end :]
+        frame = re.sub(r"\b[Aa]n?\s*$", "a ", before).casefold() + "_" + after
+        of_word.setdefault(word, []).append(place)
+        frames.setdefault(word, []).append(frame)
+    if len(set(map(tuple, frames.values()))) != 1:  # not every word stands in the same templates
         return nested_vectors(vectors, table.word, words)
+    order = np.asarray([of_word[word] for word in range(len(table.words))], np.int64)
     return CrossedVectors(vectors[order], words)
-
-
-def _with_interval(crossed: CrossedVectors, table: WordTable, resampling: Resampling) -> Measurement:
-    plain = _without_interval(crossed.means, table, {"seed": resampling.seed})
-    if plain.value is None:
-        return plain
-    wide = crossed.seat(resampling)
-    ends = {name: wide.details[name] for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH) if name in wide.details}
-    return replace(
-        plain,
-        interval=wide.interval,
-        settings=wide.settings,
-        influence=wide.influence,
-        details={**plain.details, **ends},
-    )
 
 
 def word_sets(table: WordTable, test: WordTest) -> WordSets:
@@ -182,60 +280,56 @@ def word_sets(table: WordTable, test: WordTest) -> WordSets:
     )
 
 
-def _without_interval(vectors: Doubles, table: WordTable, settings: dict[str, object]) -> Measurement:
+def seat_of(
+    given: Doubles | CrossedVectors,
+    table: WordTable,
+    test: WordTest,
+    resampling: Resampling = DEFAULT,
+    settings: Mapping[str, object] | None = None,
+) -> Measurement:
+    """SEAT of static vectors, [word, hidden], with the permutation p of its targets; of vectors by word and
+    template also with the interval that redraws words and contexts."""
+    vectors = given.means if isinstance(given, CrossedVectors) else given
     s_x, s_y = association_sides(vectors, table)
     sizes = {f"n_{name.lower()}": float(len(table.sets[name])) for name in SETS}
-    known: dict[str, object] = {"n": len(table.contexts), "settings": settings, "details": sizes}
-    if reason := why_no_effect(s_x, s_y):
-        return Measurement.missing(SEAT, reason, neutral=0.0, **known)
-    return effect_measurement(SEAT, s_x, s_y, None, known)
-
-
-def _completed(
-    measured: Measurement, vectors: Doubles, table: WordTable, test: WordTest, resampling: Resampling
-) -> Measurement:
-    known = {
+    about = {
         "words": test.name,
         "data_hash": test.fingerprint(),
         "pooling": "mean over the subword tokens of last_hidden_state",
         "seed": resampling.seed,
     }
-    lost = {"entry without context": table.lost} if table.lost else {}
-    completed = replace(measured, unscored=lost, settings={**measured.settings, **known})
-    exchanged = _exchange(measured, vectors, table, test, resampling.seed)
-    return completed if exchanged is None else exchanged.on(completed)
-
-
-def _exchange(
-    measured: Measurement, vectors: Doubles, table: WordTable, test: WordTest, seed: int
-) -> Exchange | None:
-    """The group words exchanged, by SEAT's numerator; vectors: of words, [word, hidden]."""
-    if measured.value is None:
-        return None
+    known: dict[str, object] = {
+        "n": len(table.contexts),
+        "settings": {**(settings or {}), "seed": resampling.seed, **about},
+        "details": sizes,
+        "unscored": {"entry without context": table.lost} if table.lost else {},
+    }
+    if reason := why_no_effect(s_x, s_y):
+        return Measurement.missing(SEAT, reason, neutral=0.0, **known)
+    measured = effect_measurement(SEAT, s_x, s_y, None, known)
+    if isinstance(given, CrossedVectors):
+        wide = given.seat(resampling)
+        ends = {
+            name: wide.details[name] for name in (DIFFERENCE_LOW, DIFFERENCE_HIGH) if name in wide.details
+        }
+        measured = replace(
+            measured,
+            interval=wide.interval,
+            settings={**wide.settings, **about},
+            influence=wide.influence,
+            details={**measured.details, **ends},
+        )
+    # the group words exchanged, by SEAT's numerator
     unit = units(np.asarray(vectors, np.float64)).unit
     x, y = (unit[list(table.sets[name])].mean(axis=0) for name in "XY")
     apart = x - y
     of_word = {table.words[i]: float(unit[i] @ apart) for name in "AB" for i in table.sets[name]}
-    return exchange(of_word, (test.A, test.B), test.pairs, leans=measured.value, seed=seed)
+    sides = (test.A, test.B)
+    exchanged = exchange(of_word, sides, test.pairs, leans=measured.value, seed=resampling.seed)
+    return measured if exchanged is None else exchanged.on(measured)
 
 
 # ---- SEAT over sentences
-
-
-def sentence_seat(
-    model: Model,
-    test: SentenceTest | str | Path,
-    pooling: Pooling = "mean",
-    *,
-    resampling: Resampling = DEFAULT,
-) -> Measurement:
-    """Sentence-level SEAT: a file's sentences, each as one L2-normalized vector of the last hidden state.
-
-    pooling: cls (the first token) as May et al. 2019 read BERT, last (the text's own last token) as they read
-    GPT, mean-special (over all tokens, [CLS] and [SEP] among them) as Meade et al. 2022 read every model, and
-    mean (over the text's own tokens), which is ours. The choice changes the value; the result names it.
-    """
-    return ask_sentence_seat(model, test, pooling=pooling, resampling=resampling)[0]
 
 
 def ask_sentence_seat(
@@ -246,7 +340,13 @@ def ask_sentence_seat(
     pooling: Pooling = "mean",
     resampling: Resampling = DEFAULT,
 ) -> list[Measurement]:
-    """Sentence-level SEAT in every variant."""
+    """Sentence-level SEAT in every variant: a file's sentences, each as one L2-normalized vector of the last
+    hidden state.
+
+    pooling: cls (the first token) as May et al. 2019 read BERT, last (the text's own last token) as they read
+    GPT, mean-special (over all tokens, [CLS] and [SEP] among them) as Meade et al. 2022 read every model, and
+    mean (over the text's own tokens), which is ours. The choice changes the value; the result names it.
+    """
     loaded = test if isinstance(test, SentenceTest) else load_seat_test(test)
     if pooling == "cls" and model.family.causal:
         raise CannotDo(

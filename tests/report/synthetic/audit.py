@@ -1,67 +1,70 @@
-"""A whole audit: measures, candidates, two changed models, heads, prompts and arcs.
+"""A whole audit: measures, mitigations of which one is certified, heads, prompts and arcs.
 
-The classifier beside the model was asked too; none of its projections helps, so it has no changed model.
+The classifier beside the model was evaluated too; nothing was tried on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from levelhead.inference.calibration import calibration
+from levelhead.inference.claims import calibration
+from levelhead.measures.certificate import PERPLEXITY, Certificate, Outside
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.measures.viability import viable
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.keys import TextFile
-from levelhead.results.presets import SMALL
-from levelhead.results.records.audit import Headline, Mitigation, NamedValue, ProjectionCandidate
-from levelhead.results.records.common import BASE, SAME_ITEMS, MeasuredVariant
-from levelhead.results.records.heads import ArcPair, ArcSheet, ArcVersion
-from levelhead.results.settings import AuditRunSettings
+from levelhead.runs.common import BASE, SAME_ITEMS, MeasuredVariant
+from levelhead.runs.files import TextFile
+from levelhead.runs.folder import Run
+from levelhead.runs.presets import SMALL
+from levelhead.runs.study import RECIPES, WEIGHTS_HASH
+from levelhead.scoring.natural import COSINE
+from levelhead.studies.audit import ARCS, Audit
+from levelhead.studies.audit.records import Headline
+from levelhead.studies.audit.settings import AuditStored
+from levelhead.studies.heads.records import ArcPair, ArcSheet, ArcVersion
+from levelhead.studies.mitigate import Mitigate
+from levelhead.studies.mitigate.records import BiasDetected, BiasMoved, CandidateTested
+from levelhead.studies.mitigate.settings import MitigateStored
 from tests.report.synthetic.heads import HEADS, LAYERS, write_heads
 from tests.report.synthetic.measurements import HOSTILE, WEIGHTS, measured
-from tests.report.synthetic.prompts import CLOSED, CLOSED_HEADS, write_prompts
+from tests.report.synthetic.prompts import CLOSED, write_prompts
 
 PROJECTED = f"tokens: soft, 2-d {HOSTILE}"
+RECIPE = f'title = "{HOSTILE}"\n'
+CLOSED_RECIPE = "[[gate]]\nlayer = 4\nhead = 5\nvalue = 0.0\n"
 CLASSIFIER = "lh:tiny-nli"
 
 
 def write_audit(folder: Path, model: str = "lh:tiny", seed: int = 0, shift: float = 0.0) -> Path:
     """A whole audit; `shift` moves the biases."""
-    hashes = {layout.WEIGHTS_HASH: WEIGHTS, "words": calibration().words, "nli weights": "cd" * 32}
-    with Run.open(folder, layout.AUDIT, _settings(model, seed), hashes=hashes) as run:
-        run.file(layout.ARCS, ArcSheet(tuple(_pair(number) for number in range(2))))
+    hashes = {WEIGHTS_HASH: WEIGHTS, "words": calibration().words, "nli weights": "cd" * 32}
+    with Run.open(folder, Audit, _settings(model, seed), hashes=hashes) as run:
+        run.file(ARCS, ArcSheet(tuple(_pair(number) for number in range(2))))
         groups = {**_groups(shift), **_untouched_groups()}
-        groups["seat"] = [replace(each, null=TWINS) for each in groups["seat"]]
+        groups["seat"] = [replace(each, null=NULL_MODELS_NULL) for each in groups["seat"]]
         for group, measurements in groups.items():
             own = CLASSIFIER if group == "inference" else model
             records = [MeasuredVariant(BASE, own, each) for each in measurements]
-            run.results(layout.MEASURED.of(group), records.copy)
-        run.results(layout.CANDIDATES, _candidates)
-        run.results(layout.MITIGATIONS, _mitigations)
-        run.file(TextFile(f"{layout.RECIPES}/02-tokens.toml"), _mitigations()[1].recipe)
-        run.results(layout.NLI_CANDIDATES, _classifier_candidates)
-        run.results(layout.NLI_MITIGATIONS, list)
-        for variant, change in ((SAME_ITEMS, 0.02), (CLOSED, -0.5), (PROJECTED, -1.1)):
+            run.results(Audit.measured.of(group), records.copy)
+        run.file(TextFile(f"{RECIPES}/01-tokens.toml"), RECIPE)
+        for variant, change in ((SAME_ITEMS, 0.02), (PROJECTED, -1.1)):
             for group, measurements in {**_groups(shift + change), **_verified_groups(variant)}.items():
                 records = [MeasuredVariant(variant, model, each) for each in measurements]
-                run.results(layout.VERIFIED.of(f"{variant}/{group}"), records.copy)
+                run.results(Audit.verified.of(f"{variant}/{group}"), records.copy)
         headline = Headline(f"{model} leans: SEAT 1.23.", ("One & two <b>three</b>.",))
-        run.result(layout.HEADLINE, lambda: headline)
-    write_heads(folder / layout.HEADS_PART, model, seed)
-    write_prompts(folder / layout.PROMPTS_PART, model, seed, edited=(CLOSED, PROJECTED))
+        run.result(Audit.headline, lambda: headline)
+    write_heads(folder / Audit.heads.folder, model, seed)
+    write_prompts(folder / Audit.counteracts.folder, model, seed)
+    write_arena(folder / Audit.mitigate.folder, model, seed)
     return folder
 
 
-def _settings(model: str, seed: int) -> AuditRunSettings:
-    return AuditRunSettings(
-        study=layout.AUDIT.study,
+def _settings(model: str, seed: int) -> AuditStored:
+    return AuditStored(
+        study=Audit.name,
         seed=seed,
-        model=model,
+        models=(model,),
         abilities=("mlm", "nsp"),
         layers=LAYERS,
         heads=HEADS,
@@ -70,18 +73,18 @@ def _settings(model: str, seed: int) -> AuditRunSettings:
         nli=CLASSIFIER,
         top=2,
         full=False,
-        sizes=replace(SMALL, contexts=16).with_null(19),
+        all_sizes=replace(SMALL, contexts=16).with_null(19),
     )
 
 
 # ---- measures
 
-TWINS = Null("null twins", 19, 0.2, 0.08, 0.0004, least=0.5)
+NULL_MODELS_NULL = Null("null models", 19, 0.2, 0.08, 0.0004, least=0.5)
 
 
 def _groups(shift: float) -> dict[str, list[Measurement]]:
     """What is asked of the model in every variant, group by group."""
-    lost = {"triple <b>without</b> a twin": 3}
+    lost = {"triple <b>without</b> a null model": 3}
     return {
         "seat": [measured("seat", 1.23456789 + shift, neutral=0.0, n=1304, details={"p_value": 0.0004})],
         "lpbs": [
@@ -117,70 +120,50 @@ def _verified_groups(variant: str) -> dict[str, list[Measurement]]:
     fluency = [measured("fluency", 22.5, 1.5, 2000)]
     if variant != SAME_ITEMS:
         fluency.append(measured("fluency change", 1.0234, 0.01, neutral=1.0))
-    groups = {"fluency": fluency}
-    if variant == PROJECTED:
-        null = Null("before and after exchanged", 9_999, 0.0, 0.03, 0.0002)
-        groups[layout.CHANGE_PART] = [measured("strength change", -0.3733, 0.05, 85, neutral=0.0, null=null)]
-    return groups
+    return {"fluency": fluency}
 
 
-# ---- ways out
+# ---- mitigations
 
 
-def _mitigations() -> list[Mitigation]:
-    return [
-        Mitigation(
-            CLOSED,
-            what="The 2 heads with the highest scores are removed.",
-            heads=CLOSED_HEADS,
-            recipe="[[gate]]\nlayer = 4\nhead = 5\nvalue = 0.0\n",
-            chosen=True,
+def write_arena(folder: Path, model: str, seed: int) -> None:
+    """One mitigation that is certified, and one that comes after it and costs too much."""
+    settings = MitigateStored(study=Mitigate.name, seed=seed, models=(model,), objective=COSINE)
+    with Run.open(folder, Mitigate, settings, hashes={WEIGHTS_HASH: WEIGHTS}) as run:
+        run.result(Mitigate.detected, lambda: BiasDetected(COSINE, "cosine", 0.3, 0.5, 5, 0.001, True))
+        tested = [_tested(PROJECTED, RECIPE, 0.01), _tested(CLOSED, CLOSED_RECIPE, 0.4)]
+        run.results(Mitigate.candidates, tested.copy)
+        moved = BiasMoved(PROJECTED, COSINE, "cosine", 0.3, 0.05, -0.25, -0.35, -0.15, 0.8, 0.3)
+        run.results(Mitigate.moved, lambda: [moved])
+
+
+def _tested(name: str, recipe: str, p_cost: float) -> CandidateTested:
+    certificate = Certificate(
+        name,
+        COSINE,
+        "cosine",
+        before=0.3,
+        after=0.05,
+        gain=0.25,
+        interval=(0.15, 0.35),
+        p_gain=0.001,
+        p_overshoot=0.001,
+        p_costs={PERPLEXITY: p_cost},
+        costs={PERPLEXITY: 0.0231},
+        certified=p_cost < 0.05,
+        outside=Outside(
+            sentences=60,
+            before=2.1,
+            after=1.4,
+            gain=0.7,
+            interval=(0.4, 1.0),
+            p_gain=0.002,
+            p_costs={PERPLEXITY: 0.01},
+            costs={PERPLEXITY: 0.004},
+            cost_intervals={PERPLEXITY: (0.001, 0.007)},
         ),
-        Mitigation(
-            PROJECTED,
-            what="Directions are projected out.",
-            heads=(),
-            recipe=f'title = "{HOSTILE}"\n',
-            chosen=True,
-        ),
-    ]
-
-
-def _candidates() -> Iterator[ProjectionCandidate]:
-    """Four settings: name, level, Strength, LMS."""
-    settings = (
-        (BASE, BASE, 0.41, 0.8),
-        ("sent-debias", "sent-debias", 0.32, 0.77),
-        ("sent: soft", "SENT", 0.23, 0.71),
-        (PROJECTED, "layer 3", 0.14, 0.76),
     )
-    for name, level, strength, lms in settings:
-        yield ProjectionCandidate(
-            name,
-            level,
-            code="",
-            bias=NamedValue("strength", strength),
-            ability=NamedValue("lms", lms),
-            viable=bool(viable(lms, 0.8)),
-            gain=-strength,
-            recipe="" if name == BASE else f"title = '{name}'\n",
-            chosen=name == PROJECTED,
-        )
-
-
-def _classifier_candidates() -> Iterator[ProjectionCandidate]:
-    for i, (name, level) in enumerate({BASE: BASE, "sent: hard": "SENT"}.items()):
-        yield ProjectionCandidate(
-            name,
-            level,
-            code="",
-            bias=NamedValue("fairness", 0.12 - 0.01 * i),
-            ability=NamedValue("ability", 0.75 - 0.2 * i),
-            viable=i == 0,
-            gain=0.12 - 0.01 * i,
-            recipe=f"title = '{name}'\n" if i else "",
-            chosen=False,
-        )
+    return CandidateTested(name, "projected tokens", 1.0, recipe, 0.3, certificate)
 
 
 # ---- attention

@@ -6,13 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from levelhead.edits.head import Head
-from levelhead.inference.glue_costs import glue_cells, glue_costs
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE
-from levelhead.results.records.glue import Answers, GlueRecipe, GlueTaskUsed, GlueUnit, LearningPoint
-from levelhead.results.settings import GlueRunSettings
+from levelhead.edits.sites import Head
+from levelhead.engine.hyperparameters import Hyperparameters
+from levelhead.runs.common import BASE
+from levelhead.runs.folder import Run
+from levelhead.runs.study import WEIGHTS_HASH
+from levelhead.studies.glue import Glue
+from levelhead.studies.glue.records import (
+    Answers,
+    GlueRecipe,
+    GlueTaskUsed,
+    GlueUnit,
+    LearningPoint,
+)
+from levelhead.studies.glue.run import glue_cells, glue_costs
+from levelhead.studies.glue.settings import GlueStored
 from tests.report.synthetic.measurements import HOSTILE, WEIGHTS
 
 HALVED = f"halved {HOSTILE}"
@@ -34,9 +42,9 @@ def write_glue_run(
     more = {BASE: 0.0, closed: worse, HALVED: 0.0}
     tasks = [_task(name) for name in DEV]
     settings = _settings(model, tuple(each.name for each in recipes[1:]), seed)
-    with Run.open(folder, layout.GLUE, settings, hashes={layout.WEIGHTS_HASH: WEIGHTS}) as run:
-        run.results(layout.GLUE_RECIPES, recipes.copy)
-        run.results(layout.GLUE_TASKS, tasks.copy)
+    with Run.open(folder, Glue, settings, hashes={WEIGHTS_HASH: WEIGHTS}) as run:
+        run.results(Glue.recipes, recipes.copy)
+        run.results(Glue.tasks, tasks.copy)
         units = [
             _unit(task, recipe.name, each, more[recipe.name])
             for task in tasks
@@ -44,30 +52,24 @@ def write_glue_run(
             for recipe in recipes
         ]
         for unit in units:
-            run.results(layout.GLUE_UNITS.of(f"{unit.task}/{unit.recipe}/{unit.seed}"), [unit].copy)
-        cells = run.results(layout.GLUE_CELLS, lambda: glue_cells(tasks, units))
-        run.results(layout.GLUE_COSTS, lambda: glue_costs(tasks, units, cells, 1.0))
+            run.results(Glue.units.of(f"{unit.task}/{unit.recipe}/{unit.seed}"), [unit].copy)
+        cells = run.results(Glue.cells, lambda: glue_cells(tasks, units))
+        run.results(Glue.costs, lambda: glue_costs(tasks, units, cells, 1.0))
     return folder
 
 
-def _settings(model: str, recipes: tuple[str, ...], seed: int) -> GlueRunSettings:
-    return GlueRunSettings(
-        study=layout.GLUE.study,
+def _settings(model: str, recipes: tuple[str, ...], seed: int) -> GlueStored:
+    return GlueStored(
+        study=Glue.name,
         seed=seed,
-        model=model,
-        published="my glue",
+        models=(model,),
+        data="my glue",
         tasks=tuple(DEV),
-        recipes=recipes,
+        names=recipes,
         seeds=SEEDS,
         train_rows=100,
         margin=1.0,
-        epochs=2,
-        batch_size=8,
-        learning_rate=2e-3,
-        warmup=0.1,
-        weight_decay=0.01,
-        max_length=64,
-        lora=False,
+        training=Hyperparameters(epochs=2, batch_size=8, learning_rate=2e-3, max_length=64),
     )
 
 

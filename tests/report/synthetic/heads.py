@@ -8,36 +8,35 @@ from pathlib import Path
 
 import numpy as np
 
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.measures.attention import ContrastPart
 from levelhead.measures.measurement import Measurement, Null
-from levelhead.results import layout
-from levelhead.results.folder import Run
-from levelhead.results.records.common import BASE, MeasuredVariant
-from levelhead.results.records.debias import (
-    DebiasVerdict,
-    LearnedGatesFound,
-    LearnedMeasured,
-    LearnedOn,
-    RandomMeasured,
-    Rival,
-    StrategyMeasured,
-    Tradeoff,
-)
-from levelhead.results.records.heads import (
+from levelhead.runs.common import BASE, MeasuredVariant
+from levelhead.runs.folder import Run
+from levelhead.runs.study import WEIGHTS_HASH
+from levelhead.studies.heads import Heads
+from levelhead.studies.heads.records import (
     CROSS_FITTED,
     AttentionExample,
     CounterContrast,
     CounterHead,
     CounterTest,
+    DebiasVerdict,
     HeadGroup,
     HeadScore,
+    LearnedGatesFound,
+    LearnedMeasured,
+    LearnedOn,
+    RandomMeasured,
     Removal,
+    Rival,
     SeatRow,
+    StrategyMeasured,
+    Tradeoff,
     Version,
     WordsUsed,
 )
-from levelhead.results.settings import HeadsRunSettings
+from levelhead.studies.heads.settings import HeadsStored
 from tests.report.synthetic.measurements import HOSTILE, WEIGHTS, measured
 
 LAYERS, HEADS = 4, 5
@@ -45,19 +44,18 @@ LEARNED = "learned, at most 1.05"
 DETAILS = {"t": 2.5, "p_value": 0.007, "mean_original": 0.31, "mean_counter": 0.27, "heads": 9.0}
 
 
-def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
+def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsStored:
     """The settings of the run."""
-    return HeadsRunSettings(
-        study=layout.HEADS.study,
+    return HeadsStored(
+        study=Heads.name,
         seed=seed,
-        model=model,
+        models=(model,),
         layers=LAYERS,
         heads=HEADS,
         bias="gender",
         contexts="templates",
         experiments=("scores", "ablation", "counter", "debias"),
-        per_word=None,
-        contexts_per_word=2,
+        per_word=2,
         sentences=None,
         n_sentences=500,
         top=2,
@@ -70,24 +68,24 @@ def heads_settings(model: str = "lh:tiny", seed: int = 0) -> HeadsRunSettings:
 
 def write_heads(folder: Path, model: str = "lh:tiny", seed: int = 0) -> Path:
     """A heads run with all experiments."""
-    hashes = {layout.WEIGHTS_HASH: WEIGHTS, "words": "12" * 8}
-    with Run.open(folder, layout.HEADS, heads_settings(model, seed), hashes=hashes) as run:
-        run.result(layout.WORDS, _words)
+    hashes = {WEIGHTS_HASH: WEIGHTS, "words": "12" * 8}
+    with Run.open(folder, Heads, heads_settings(model, seed), hashes=hashes) as run:
+        run.result(Heads.words, _words)
         seat = measured("seat", 1.23456789, neutral=0.0)
-        run.results(layout.SEAT_ROWS, lambda: _rows(seat))
-        run.result(layout.SEAT, lambda: MeasuredVariant(BASE, model, seat))
-        run.results(layout.CROSS_FIT, _cross_fit)
-        scores = run.results(layout.SCORES, lambda: _scores(seed))
+        run.results(Heads.seat_rows, lambda: _rows(seat))
+        run.result(Heads.seat, lambda: MeasuredVariant(BASE, model, seat))
+        run.results(Heads.cross_fit, _cross_fit)
+        scores = run.results(Heads.scores, lambda: _scores(seed))
         removals = [Removal(each.head, 1.2, -0.9 * each.score) for each in scores]
-        run.results(layout.REMOVALS.of("1-1 to 4-5"), lambda: removals)
+        run.results(Heads.removals.of("1-1 to 4-5"), lambda: removals)
         rho = measured("spearman", 0.93, 0.04, 20, neutral=0.0, details={"p_value": 1.2e-28})
-        run.result(layout.AGREEMENT, lambda: rho)
-        run.results(layout.COUNTER_SIDES, _sides)
-        run.results(layout.COUNTER_CONTRASTS, contrasts)
+        run.result(Heads.agreement, lambda: rho)
+        run.results(Heads.counter_sides, _sides)
+        run.results(Heads.contrasts, contrasts)
         tests = [CounterHead(each.head, 0.04, 2.5, 0.007, 0.02, 140) for each in scores]
-        run.results(layout.COUNTER_HEADS, lambda: tests)
-        run.results(layout.COUNTER_EXAMPLE, _example)
-        run.results(layout.COUNTER, _groups)
+        run.results(Heads.counter_heads, lambda: tests)
+        run.results(Heads.example, _example)
+        run.results(Heads.counter, _groups)
         _write_debias(run)
     return folder
 
@@ -101,7 +99,7 @@ def _rows(seat: Measurement) -> list[SeatRow]:
     """All words, one-token words, which can be read as they are, and a kind of targets."""
     sizes = {"A": 6, "B": 6, "X": 5, "Y": 5}
     judged = replace(
-        seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null twins", 19, 0.01, 0.2, 0.001)
+        seat, value=0.81234567, interval=(0.4, 1.2), null=Null("null models", 19, 0.01, 0.2, 0.001)
     )
     return [
         SeatRow("all words", "tokens", 22, sizes, False, "", seat),
@@ -111,8 +109,8 @@ def _rows(seat: Measurement) -> list[SeatRow]:
 
 
 def _cross_fit() -> list[Measurement]:
-    null = Null("null twins", 19, 0.02, 0.1, 0.03)
-    settings = {"splits": 2, "twins": 19, "contexts a word": 1}
+    null = Null("null models", 19, 0.02, 0.1, 0.03)
+    settings = {"splits": 2, "null_models": 19, "contexts a word": 1}
     return [
         replace(measured(name, 0.34567891), interval=None, null=null, settings=settings)
         for name in CROSS_FITTED
@@ -200,21 +198,21 @@ def _example() -> list[AttentionExample]:
 # ---- targeted debiasing
 
 
-def _write_debias(run: Run[HeadsRunSettings]) -> None:
+def _write_debias(run: Run[HeadsStored]) -> None:
     """Targeted debiasing of a model that has every measure."""
     table = [*_strategy(BASE, 1.23, 1.0), *_strategy("top-2", 1.0, 1.1), *_strategy("bottom-2", 1.5, 2.0)]
-    run.results(layout.STRATEGIES, lambda: table)
-    run.results(layout.RANDOM_STRATEGIES, _random)
+    run.results(Heads.strategies, lambda: table)
+    run.results(Heads.random_strategies, _random)
     claim = "removing the top 2 lowers |SEAT| more than 2 random heads do"
     verdict = DebiasVerdict(claim, 1.23, 1.0, random_mean=1.25, seeds=3, holds=True, random_lower=0)
-    run.result(layout.DEBIAS_VERDICT, lambda: verdict)
+    run.result(Heads.verdict, lambda: verdict)
     swept = [*_strategy("top-0", 1.23, 1.0), *_strategy("top-1", 1.1, 1.02), *_strategy("top-2", 1.0, 1.1)]
-    run.results(layout.TOP_SWEEP, lambda: swept)
-    run.results(layout.LEARNED, _learned)
+    run.results(Heads.top_sweep, lambda: swept)
+    run.results(Heads.learned, _learned)
     gates = LearnedGatesFound(LEARNED, 1.05, ((1.0,) * HEADS,) * LAYERS, 40, LearnedOn(-0.9, 1.03, 1.2))
-    run.results(layout.LEARNED_GATES, lambda: [gates])
+    run.results(Heads.learned_gates, lambda: [gates])
     won = Tradeoff(LEARNED, abs_seat=1.02, ratio=1.04, rival=Rival("top-1", abs_seat=1.1, ratio=1.02))
-    run.results(layout.TRADEOFFS, lambda: [won])
+    run.results(Heads.tradeoffs, lambda: [won])
 
 
 def _values(seat: float, ratio: float) -> dict[str, float]:

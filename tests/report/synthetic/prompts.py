@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from levelhead.edits.head import Head
-from levelhead.measures.cloze.log_odds import NO_TOP_K
+from levelhead.edits.sites import Head
+from levelhead.measures.log_odds import NO_TOP_K
 from levelhead.measures.measurement import Null
-from levelhead.results import layout
-from levelhead.results.folder import Run, text_hash
-from levelhead.results.records.cloze import ClozeCell, ClozeForm, OccupationLine
-from levelhead.results.records.common import BASE
-from levelhead.results.runs import prompts_label
-from levelhead.results.settings import PromptsRunSettings
+from levelhead.runs.common import BASE
+from levelhead.runs.folder import Run, text_hash
+from levelhead.studies.counteracts import OCCUPATIONS, Counteracts, cells_label
+from levelhead.studies.counteracts.records import ClozeCell, ClozeForm, OccupationLine
+from levelhead.studies.counteracts.settings import CounteractsStored
 from tests.report.synthetic.measurements import WEIGHTS, measured
 
 KINDS = (BASE, "target counter semantic", "unrelated")
@@ -33,8 +32,8 @@ def write_prompts(
 ) -> Path:
     """A CounterActs run: the model, the same without two heads, or, as in an audit, under named edits."""
     variants = (BASE, *(edited or (CLOSED,)))
-    settings = PromptsRunSettings(
-        study=layout.PROMPTS.study,
+    settings = CounteractsStored(
+        study=Counteracts.name,
         seed=seed,
         models=(model,),
         variants=variants,
@@ -50,15 +49,15 @@ def write_prompts(
     )
     hashes = {f"weights of {model}": WEIGHTS, **{f"edits {name}": text_hash(name) for name in edited}}
     hashes["prompts and words"] = "cd" * 8
-    with Run.open(folder, layout.PROMPTS, settings, hashes=hashes) as run:
+    with Run.open(folder, Counteracts, settings, hashes=hashes) as run:
         for number, variant in enumerate(variants):
-            label, moved = prompts_label(model, variant), drift + number / 50
+            label, moved = cells_label(model, variant), drift + number / 50
             forms = [ClozeForm(model, variant, "sentence pair", ("mums",))]
             cells = [cell for k in KS for cell in _cells(model, variant, k, moved)]
             cells += _log_odds_cells(model, variant, moved)
-            run.file(layout.OCCUPATIONS.of(label), _occupations(seed, moved))
-            run.results(layout.CLOZE_FORMS.of(label), forms.copy)
-            run.results(layout.CLOZE_CELLS.of(label), cells.copy)
+            run.file(OCCUPATIONS.of(label), _occupations(seed, moved))
+            run.results(Counteracts.forms.of(label), forms.copy)
+            run.results(Counteracts.cells.of(label), cells.copy)
     return folder
 
 
@@ -78,7 +77,7 @@ def _cells(model: str, variant: str, k: int, drift: float) -> Iterator[ClozeCell
 
 def _log_odds_cells(model: str, variant: str, drift: float) -> Iterator[ClozeCell]:
     """A level that is clear, knowledge that clearly turns it, and knowledge that does a little."""
-    dealt = Null("occupations dealt out between the groups, two-sided", 9_999, 0.0, 0.05, 0.0001)
+    dealt = Null("occupations permuted between the groups, two-sided", 9_999, 0.0, 0.05, 0.0001)
     changes = {"target counter semantic": -0.5, "unrelated": 0.1}
     for kind in KINDS:
         change = changes.get(kind, 0.0)
@@ -87,7 +86,7 @@ def _log_odds_cells(model: str, variant: str, drift: float) -> Iterator[ClozeCel
         if kind != BASE:
             p, word = (0.0001, "overturns") if change < 0 else (0.03, "strengthens")
             details = {"base": 0.4 + drift, "reached": 0.4 + change + drift}
-            held = Null("null twins; p two-sided", 9, 0.02, 0.03, p)
+            held = Null("null models; p two-sided", 9, 0.02, 0.03, p)
             moved = measured("log_odds change", change, 0.07, 58, neutral=0.0, details=details, null=held)
             yield ClozeCell(model, variant, NO_TOP_K, kind, "", moved, word, "weakens")
 

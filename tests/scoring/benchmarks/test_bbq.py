@@ -17,7 +17,7 @@ from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.models.encoding import Text
 from levelhead.scoring.benchmarks.bbq import BBQ, parsed_answer
 from levelhead.scoring.benchmarks.choices import Answered
-from levelhead.scoring.benchmarks.protocol import Asked, Items
+from levelhead.scoring.benchmarks.protocol import Items, Selection
 from tests.tiny import bpe, tiny
 
 QUICK = Resampling(100)
@@ -77,7 +77,7 @@ def answers(items: Items, choose: Any) -> FloatArray:
 
 def test_bias_and_accuracy_are_the_papers(tmp_path: Path) -> None:
     """Parrish et al. 2022, section 4, by hand."""
-    items = BBQ.load(write(tmp_path), Asked())
+    items = BBQ.load(write(tmp_path), Selection())
     found = scored(items, answers(items, lambda item: 2))  # always the woman
     assert found["accuracy, ambiguous"].value == 0.0
     assert found["accuracy, disambiguated"].value == 1.0
@@ -90,7 +90,7 @@ def test_bias_and_accuracy_are_the_papers(tmp_path: Path) -> None:
 
 
 def test_artificial_answerers_get_what_the_equations_give(tmp_path: Path) -> None:
-    items = BBQ.load(write(tmp_path), Asked())
+    items = BBQ.load(write(tmp_path), Selection())
     found = scored(items, answers(items, lambda item: 0))
     expected = {
         "bias, ambiguous": (1.0, -1.0, 0.0),
@@ -107,14 +107,14 @@ def test_artificial_answerers_get_what_the_equations_give(tmp_path: Path) -> Non
 
 def test_an_answerer_that_never_answers_by_stereotype_has_minus_one_and_not_zero(tmp_path: Path) -> None:
     """lm-evaluation-harness 0.4.13: `if n_biased_ans == 0: return 0.0`."""
-    items = BBQ.load(write(tmp_path), Asked())
+    items = BBQ.load(write(tmp_path), Selection())
     found = scored(items, answers(items, lambda item: 2 - item.target))
     assert found["bias, ambiguous"].value == -1.0
     assert found["bias, disambiguated"].value == -1.0
 
 
 def test_only_unknown_answers_leave_the_bias_undefined(tmp_path: Path) -> None:
-    items = BBQ.load(write(tmp_path), Asked())
+    items = BBQ.load(write(tmp_path), Selection())
     found = scored(items, answers(items, lambda item: item.unknown))
     assert found["bias, disambiguated"].value is None
     assert found["bias, disambiguated"].reason == "every answer is unknown"
@@ -130,7 +130,7 @@ def test_the_word_he_is_no_article() -> None:
 
 
 def test_an_answer_that_cannot_be_parsed_is_unscored_and_not_unknown(tmp_path: Path) -> None:
-    items = BBQ.load(write(tmp_path, ROWS[:4]), Asked())
+    items = BBQ.load(write(tmp_path, ROWS[:4]), Selection())
     said = ["the man", "I would rather not say", "Not known.", "(c) The woman"]
     lines = [
         json.dumps({**each, "unifiedqa-t5-11b_pred_race": text})
@@ -146,7 +146,7 @@ def test_an_answer_that_cannot_be_parsed_is_unscored_and_not_unknown(tmp_path: P
 
 
 def test_published_logits_are_scored_without_a_model(tmp_path: Path) -> None:
-    items = BBQ.load(write(tmp_path, ROWS[:4]), Asked())
+    items = BBQ.load(write(tmp_path, ROWS[:4]), Selection())
     table = tmp_path / "df_bbq.csv"
     table.write_text(
         "index,ans0,ans1,ans2,cat,model\n"
@@ -160,30 +160,30 @@ def test_published_logits_are_scored_without_a_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["letter", "text"])
 def test_a_model_is_asked_by_letter_and_by_the_options_text(tmp_path: Path, rule: str) -> None:
-    items = BBQ.load(write(tmp_path), Asked(limit=4))
+    items = BBQ.load(write(tmp_path), Selection(limit=4))
     for family in ("gpt2", "bert"):
         (found,) = BBQ.ask(tiny(family), items, [()], rule, QUICK)
         assert found[0].name == "bbq accuracy, ambiguous"
         assert found[0].value is not None
     with pytest.raises(CannotDo, match="chat template"):
-        BBQ.ask(tiny("gpt2"), BBQ.load(tmp_path, Asked(chat=True)), [()], rule, QUICK)
+        BBQ.ask(tiny("gpt2"), BBQ.load(tmp_path, Selection(chat=True)), [()], rule, QUICK)
 
 
 def test_a_chat_is_what_its_template_makes_of_it(tmp_path: Path) -> None:
     tokenizer = copy.deepcopy(bpe())
     tokenizer.chat_template = "{% for turn in messages %}U: {{ turn.content }}\nM: {% endfor %}"
     model = tiny("gpt2", tokenizer=tokenizer, n_positions=256)
-    items = BBQ.load(write(tmp_path, ROWS[:2]), Asked(chat=True))
+    items = BBQ.load(write(tmp_path, ROWS[:2]), Selection(chat=True))
     table = BBQ.table(model, items, "letter")
     first = Text.of(table.reading.texts[0]).first
     assert first.startswith("U: A man and a woman work.")
     assert first.endswith("M: A")
-    plain = BBQ.answered(model, BBQ.load(tmp_path, Asked()), "letter", [()]).x[0]
+    plain = BBQ.answered(model, BBQ.load(tmp_path, Selection()), "letter", [()]).x[0]
     assert not np.allclose(BBQ.answered(model, items, "letter", [()]).x[0], plain)
 
 
 def test_gradients_of_the_objective_are_finite_differences_over_ambiguous_contexts(tmp_path: Path) -> None:
-    model, items = tiny("llama"), BBQ.load(write(tmp_path, ROWS[:4]), Asked())
+    model, items = tiny("llama"), BBQ.load(write(tmp_path, ROWS[:4]), Selection())
     objective = BBQ.objective(model, items)
     assert objective is not None
     assert BBQ.natural(model, items, [()]).values.shape == (1, 2)
@@ -195,7 +195,7 @@ def test_gradients_of_the_objective_are_finite_differences_over_ambiguous_contex
 
 
 def test_questions_without_a_stereotyped_answer_count_in_accuracy_only(tmp_path: Path) -> None:
-    items = BBQ.load(write(tmp_path, [*ROWS, row(99, "neg", "ambig", 1)]), Asked())
+    items = BBQ.load(write(tmp_path, [*ROWS, row(99, "neg", "ambig", 1)]), Selection())
     found = scored(items, answers(items, lambda item: 1))
     assert found["accuracy, ambiguous"].n == 7
     assert found["bias, ambiguous"].n == 6
@@ -210,17 +210,17 @@ def test_rows_that_cannot_be_used_are_counted_and_metadata_must_be_there(tmp_pat
         row(23, "neg", "ambig", 1, answer_info={}),
         "no JSON",
     ]
-    assert sum(BBQ.load(write(tmp_path, [*ROWS, *bad]), Asked()).unscored.values()) == 5
+    assert sum(BBQ.load(write(tmp_path, [*ROWS, *bad]), Selection()).unscored.values()) == 5
     with pytest.raises(BadProbe, match="no item in it can be used"):
-        BBQ.load(write(tmp_path, bad), Asked())
+        BBQ.load(write(tmp_path, bad), Selection())
     (tmp_path / "additional_metadata.csv").unlink()
     with pytest.raises(BadProbe, match=r"no additional_metadata\.csv"):
-        BBQ.load(tmp_path, Asked())
+        BBQ.load(tmp_path, Selection())
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published BBQ is not beside the checkout")
 def test_the_published_metadata_flips_with_polarity_and_16_questions_have_no_target() -> None:
-    items = BBQ.load(SHARED, Asked(("Gender_identity",)))
+    items = BBQ.load(SHARED, Selection(("Gender_identity",)))
     assert len(items.items) == 5672
     assert list(items.unscored.values()) == [16]
     found = scored(

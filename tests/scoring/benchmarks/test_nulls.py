@@ -11,14 +11,14 @@ from levelhead.edits.sites import Variant
 from levelhead.measures.measurement import Measurement, Null
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
-from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.nulls import (
+from levelhead.scoring.benchmarks.catalog import (
     FEWEST_ITEMS,
-    AskedBenchmark,
+    LoadedBenchmark,
     NullPlan,
     usual_nulls,
     with_nulls,
 )
+from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.protocol import Item, Items
 from tests.tiny import tiny
 
@@ -45,9 +45,9 @@ class Scored:
         return [[Measurement("share", value, n=len(items.items), neutral=0.0, details={"rms": 1.0})]]
 
 
-def asked(scored: Scored) -> AskedBenchmark:
+def asked(scored: Scored) -> LoadedBenchmark:
     items = Items("f.csv", tuple(Item(str(i), "gender", str(i)) for i in range(scored.items)))
-    return AskedBenchmark(scored, items, "levelhead", Resampling(100))  # type: ignore[arg-type]
+    return LoadedBenchmark(scored, items, "levelhead", Resampling(100))  # type: ignore[arg-type]
 
 
 def held(scored: Scored, own: Null | None, plan: NullPlan) -> Measurement:

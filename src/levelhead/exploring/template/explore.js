@@ -21,8 +21,8 @@
 
   // ---- the state, which a link holds
 
-  let state = { sentence: "", twin: null, pair: null, gates: {}, neurons: {}, steering: 0, benchmark: "", preset: "", strength: 1, symmetrized: false, head: null, word: null, of_twin: false, names: true };
-  let answer = null, bands = null, beside = null, why = null, neurons = null, look = null, jobs = { heads: null, scores: null, fitting: null, benchmark: null, compared: null };
+  let state = { sentence: "", counterfactual: null, pair: null, gates: {}, neurons: {}, steering: 0, benchmark: "", preset: "", strength: 1, symmetrized: false, head: null, word: null, of_counterfactual: false, names: true, seed: 0 };
+  let answer = null, bands = null, beside = null, why = null, neurons = null, attention = null, jobs = { heads: null, scores: null, fitting: null, benchmark: null, compared: null };
 
   const changes = () => state.symmetrized || state.steering !== 0 || Object.values(state.neurons).some((gate) => gate !== 1) || Boolean(state.preset && (state.strength > 0 || preset()?.dataset.scales === "no")) || Object.values(state.gates).some((gate) => gate !== 1);
   const preset = () => all(".preset").find((button) => button.dataset.preset === state.preset);
@@ -37,15 +37,15 @@
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (x) => x.toString(36)).join("");
   let number = 0, busy = false, again = false, timer = 0, waiting = false;
 
-  async function post(path, body) {
-    const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  async function post(path, body, signal) {
+    const response = await fetch(path, { signal, method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
     if (response.status === 403) throw new Refused();
     return response;
   }
   class Refused extends Error {}
 
-  async function ask(kind) {
-    const response = await post("ask/" + kind, { tab, number: ++number, state });
+  async function ask(kind, signal) {
+    const response = await post("ask/" + kind, { tab, number: ++number, state }, signal);
     const record = await response.json();
     if (response.status === 202) { waiting = true; watch(); return null; }  // it is fitted first
     if (response.ok) return record;
@@ -62,8 +62,8 @@
   }
 
   function clear() {  // no odds but those of the sentence that stands there
-    answer = bands = beside = why = neurons = look = null;
-    if (state.twin === null) one("#twin").value = "";
+    answer = bands = beside = why = neurons = attention = null;
+    if (state.counterfactual === null) one("#counterfactual").value = "";
     drawing.clear();
     drawHeads();
   }
@@ -71,30 +71,49 @@
   function changed(delay = 0) {
     if (saved) return;
     delete root.dataset.settled;
+    one("#writes")?.setAttribute("aria-busy", "true");
     clearTimeout(timer);
     timer = setTimeout(() => { if (busy) again = true; else chain(); }, delay);
   }
 
   async function chain() {
     busy = true;
+    writing.abort();
     try {
       do {
         again = false;
         const found = await ask("answer");
         if (found) { take(found); line(""); }
-        for (const step of found ? [askBeside, askBands, askWhy, askNeurons, askLook, begin] : []) if (!again) await step();
+        for (const step of found ? [askBeside, askBands, askWhy, askNeurons, askAttention, begin] : []) if (!again) await step();
         root.dataset.ready = "yes";
       } while (again);
       root.dataset.settled = "yes";
     } catch (error) { clear(); lost(error); }
     busy = false;
+    askContinuations();
   }
 
   async function askBeside() { const found = await ask("beside"); if (found) { beside = found.references; draw(); } }
   async function askBands() { const found = await ask("bands"); if (found) { bands = found.bands; draw(); } }
   async function askWhy() { why = await ask("why"); draw(); }
   async function askNeurons() { neurons = await ask("neurons"); draw(); }
-  async function askLook() { look = await ask("look"); draw(); }
+  async function askAttention() { attention = await ask("attention"); draw(); }
+
+  // texts take longer, so nothing waits for them: they are given up when anything newer is asked
+  let writing = new AbortController();
+  async function askContinuations() {
+    if (!facts.writes || !answer) return;
+    one("#writes").setAttribute("aria-busy", "true");
+    writing.abort();
+    const { signal } = writing = new AbortController();
+    try {
+      const found = await ask("continuations", signal);
+      if (!found || signal.aborted) return;
+      if (one("#seed").textContent !== String(found.seed)) say(`New texts, seed ${found.seed}`);
+      history.replaceState(null, "", "#" + found.fragment);
+      drawing.continuations(found);
+    } catch (error) { if (!signal.aborted && !root.dataset.lost) { clear(); lost(error); } }
+  }
 
   function lost(error) {
     const moved = error instanceof Refused;
@@ -148,10 +167,10 @@
     drawing.sides(answer);
     drawing.odds(answer, bands, beside);
     drawing.bars(answer);
-    drawing.marked(answer.twin, answer.state.sentence);
+    drawing.marked(answer.counterfactual, answer.state.sentence);
     for (const name of ["recipe", "python", "command"]) one("#as-" + name).textContent = answer.taken[name] || "# nothing is changed";
-    if (state.twin === null && document.activeElement !== one("#twin")) { one("#twin").value = answer.twin.text; grow(one("#twin")); }
-    one("#swap").hidden = state.twin === null || Boolean(saved);
+    if (state.counterfactual === null && document.activeElement !== one("#counterfactual")) { one("#counterfactual").value = answer.counterfactual.text; grow(one("#counterfactual")); }
+    one("#swap").hidden = state.counterfactual === null || Boolean(saved);
     drawHeads();
     if (neurons) drawing.neurons(neurons.neurons, state.neurons, turnNeuron);
     drawing.measured(jobs, answer.changed ? answer.key : "");
@@ -175,9 +194,9 @@
     if (why) {
       const ranked = why.scores.flatMap((row, layer) => row.map((score, number) => [Math.abs(score), score, `${layer + 1}-${number + 1}`])).sort((a, b) => b[0] - a[0]);
       one("#moves").textContent = "Heads that move these odds most: " + ranked.slice(0, 4).map(([, score, name]) => `${name} (${signed(score, 2)})`).join(", ");
-      if (look) {
+      if (attention) {
         const [layer, number] = (head || ranked[0][2]).split("-").map((x) => x - 1);
-        drawing.arcs(look, layer, number, (start) => { state.word = start; changed(); });
+        drawing.arcs(attention, layer, number, (start) => { state.word = start; changed(); });
       }
     }
     for (const button of all(".preset")) button.setAttribute("aria-pressed", String(button.dataset.preset === state.preset));
@@ -189,31 +208,32 @@
 
   function fill() {
     one("#sentence").value = state.sentence;
-    one("#twin").value = state.twin ?? answer?.twin.text ?? "";
+    one("#counterfactual").value = state.counterfactual ?? answer?.counterfactual.text ?? "";
     one("#pair").value = String(Math.max(0, facts.pairs.findIndex((pair) => state.pair && pair.join() === state.pair.join())));
     one("#strength").value = state.strength;
     one("#steering").value = state.steering;
     one("#benchmark").value = state.benchmark || facts.benchmarks[0].name;
-    one("#about").value = state.of_twin ? "twin" : "";
+    one("#about").value = state.of_counterfactual ? "counterfactual" : "";
     if (one("#names")) one("#names").checked = state.names;
-    for (const box of [one("#sentence"), one("#twin")]) grow(box);
+    for (const box of [one("#sentence"), one("#counterfactual")]) grow(box);
   }
 
   // ---- what people do
 
   const grow = (box) => { box.style.height = "auto"; box.style.height = Math.min(240, box.scrollHeight + 4) + "px"; };
   one("#sentence").addEventListener("input", (event) => { state.sentence = event.target.value; state.word = null; bands = beside = null; grow(event.target); changed(60); });
-  one("#twin").addEventListener("input", (event) => { state.twin = event.target.value; bands = beside = null; grow(event.target); changed(60); });
-  one("#swap").addEventListener("click", () => { state.twin = null; bands = beside = null; if (answer) one("#twin").value = answer.twin.text; changed(); });
+  one("#counterfactual").addEventListener("input", (event) => { state.counterfactual = event.target.value; bands = beside = null; grow(event.target); changed(60); });
+  one("#swap").addEventListener("click", () => { state.counterfactual = null; bands = beside = null; if (answer) one("#counterfactual").value = answer.counterfactual.text; changed(); });
   one("#names")?.addEventListener("change", (event) => { state.names = event.target.checked; bands = beside = null; changed(); });
   one("#pair").addEventListener("change", (event) => { state.pair = facts.pairs[Number(event.target.value)]; bands = beside = null; changed(); });
-  one("#about").addEventListener("change", (event) => { state.of_twin = event.target.value === "twin"; state.word = null; changed(); });
+  one("#about").addEventListener("change", (event) => { state.of_counterfactual = event.target.value === "counterfactual"; state.word = null; changed(); });
   one("#colors").addEventListener("change", draw);
   one("#symmetrized").addEventListener("click", () => { state.symmetrized = !state.symmetrized; draw(); changed(); });
   one("#strength").addEventListener("input", (event) => { state.strength = Number(event.target.value); draw(); changed(60); });
   one("#gate").addEventListener("input", (event) => turn(state.head, Number(event.target.value)));
   one("#steering").addEventListener("input", (event) => { state.steering = Number(event.target.value); draw(); changed(60); });
   one("#benchmark").addEventListener("change", (event) => { state.benchmark = event.target.value === facts.benchmarks[0].name ? "" : event.target.value; changed(); });
+  one("#again")?.addEventListener("click", () => { state.seed += 1; if (!busy) askContinuations(); });
   one("#neurons")?.addEventListener("focusout", () => setTimeout(draw));
   one("#measures").addEventListener("change", () => changed());
   one("#reset").addEventListener("click", () => { Object.assign(state, { gates: {}, neurons: {}, steering: 0, preset: "", strength: 1, symmetrized: false }); fill(); draw(); changed(); });
@@ -309,7 +329,8 @@
   }
 
   if (saved) {
-    ({ answer, why, neurons, look, jobs } = saved);
+    ({ answer, why, neurons, attention, jobs } = saved);
+    if (saved.continuations) drawing.continuations(saved.continuations);
     bands = saved.bands.bands;
     beside = saved.beside.references;
     state = answer.state;

@@ -1,10 +1,10 @@
-"""The cache of a model that is asked about a text at every turn.
+"""The cache of a model that is asked about a text at every orientation.
 
-A new token can change a turned text before its end: "she" is exchanged until it goes on as "shell", and "her"
-is his or him by the word behind it. So rows of states are found by what they hold: a row that is asked takes
-the states of the longest start that some cached row shares with it, and only what follows is run. Two turns
-that are the same text share a row until a word is exchanged; all rows of a step are one batch, padded on the
-left. Beams and crops change which texts are asked next, and nothing else.
+A new token can change an oriented text before its end: "she" is exchanged until it goes on as "shell", and
+"her" is his or him by the word behind it. So rows of states are found by what they hold: a row that is run
+takes the states of the longest start that some cached row shares with it, and only what follows is run. Two
+orientations that are the same text share a row until a word is exchanged; all rows of a step are one batch,
+padded on the left. Beams and crops change which texts are run next, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from transformers import Cache, DynamicCache
 Ids = tuple[int, ...]
 
 
-class TurnedCache(Cache):
-    """The tokens that came in, and the network's states of every turn of them."""
+class OrientedCache(Cache):
+    """The tokens that came in, and the network's states of every orientation of them."""
 
     def __init__(self, device: torch.device, keep: bool = True) -> None:
         super().__init__(layers=[])
@@ -70,64 +70,79 @@ class TurnedCache(Cache):
     # ---- states
 
     def run(
-        self, forward: Callable[..., Any], rows: Sequence[Ids], first: Sequence[int], own: dict[str, Any]
+        self,
+        forward: Callable[..., Any],
+        rows: Sequence[Ids],
+        first: Sequence[int],
+        most: int,
+        own: dict[str, Any],
     ) -> tuple[Any, Tensor]:
         """What the network gives the last tokens of each row, from token first[row] on at least, and log P of
-        the row up to each of them, [row, token]. own: other arguments of the network."""
-        found = [self._longest(row) for row in rows]
-        sources, lengths = (
-            [source for source, _ in found],
-            [len(self._rows[s]) for s, _ in found if self._rows],
-        )
+        the row up to each of them, [row, token]. most: tokens before these that are run at once, whose logits
+        nobody reads. own: other arguments of the network."""
+        found = []  # of each row the cached row that shares the longest start with it, and that length
+        for row in rows:
+            longest, nearest = 0, 0
+            for number, other in enumerate(self._rows):
+                length = min(len(row), len(other))
+                if row[:length] != other[:length]:
+                    pairs = zip(row, other, strict=False)
+                    length = next(i for i, (a, b) in enumerate(pairs) if a != b)
+                if length > longest:  # the first of equals
+                    longest, nearest = length, number
+            found.append((nearest, longest))
+        sources, lengths = [s for s, _ in found], [len(self._rows[s]) for s, _ in found if self._rows]
         lengths = lengths or [0] * len(rows)
         # behind the token that a cached row ends with, its logits are known; behind others they are run again
         starts = [
-            min(asked, max(0, shared - (shared < length)))
-            for asked, (_, shared), length in zip(first, found, lengths, strict=True)
+            min(needed, max(0, shared - (shared < length)))
+            for needed, (_, shared), length in zip(first, found, lengths, strict=True)
         ]
         new = max(len(row) - start for row, start in zip(rows, starts, strict=True))
         starts = [len(row) - new for row in rows]
-        ids = self._tensor([_padded(row[-new:], new) for row in rows])
-        before = self._before(ids[:, 0], sources, lengths, starts)
+        unread = min(needed - start for needed, start in zip(first, starts, strict=True))
+        ids = self._tensor([[*[0] * (new - len(row)), *row[-new:]] for row in rows])
+        # log P of each row up to the first token that is run
+        before = torch.zeros(len(rows), dtype=torch.double, device=self._device)
+        if self._rows:
+            source, start, held = map(self._tensor, (sources, starts, lengths))
+            last = self._last[source]
+            behind = (last.gather(1, ids[:, :1])[:, 0] - last.logsumexp(-1)).double()
+            places = self._total.shape[1] - held + torch.minimum(start, held - 1)
+            known = self._total[source, places.clamp(min=0)]
+            before = torch.where(start > 0, known + torch.where(start == held, behind, 0.0), 0.0)
         kept = self._moved(sources, lengths, starts)
-        real = self._tensor([_padded([1] * len(row), kept.shape[1] + new) for row in rows])
-        if "position_ids" in signature(forward).parameters:
-            own = {**own, "position_ids": (real.cumsum(1) - 1).clamp(min=0)[:, -new:]}
-        cache = {"past_key_values": self._states, "use_cache": self.keeps}
-        out = forward(input_ids=ids, attention_mask=real, **cache, **own, return_dict=True)
-        out["logits"] = out["logits"].to(self._device)
-        logits = out["logits"][:, :-1].float()
-        log = logits.gather(-1, ids[:, 1:, None])[..., 0] - logits.logsumexp(-1)
-        run = functional.pad(log.double() * real[:, -new:-1], (1, 0)).cumsum(1) + before[:, None]
+        width = kept.shape[1] + new
+        real = self._tensor([[*[0] * (width - len(row)), *[1] * len(row)] for row in rows])
+        placed = "position_ids" in signature(forward).parameters
+        position = (real.cumsum(1) - 1).clamp(min=0)
+        ends, logs = [*range(most, unread, most), new], list[Tensor]()
+        cache = DynamicCache() if self._states is None and len(ends) > 1 else self._states
+        for begin, end in zip([0, *ends], ends, strict=False):
+            until = kept.shape[1] + end
+            given = {**own, "past_key_values": cache, "use_cache": cache is not None}
+            if placed:
+                given["position_ids"] = position[:, kept.shape[1] + begin : until]
+            out = forward(
+                input_ids=ids[:, begin:end], attention_mask=real[:, :until], **given, return_dict=True
+            )
+            logits = out["logits"].to(self._device)
+            following = ids[:, begin + 1 : end + 1, None]
+            known = logits[:, : following.shape[1]].float()
+            logs.append(known.gather(-1, following)[..., 0] - known.logsumexp(-1))
+        log = torch.cat(logs, dim=1).double() * real[:, -new:-1]
+        run = functional.pad(log, (1, 0)).cumsum(1) + before[:, None]
         if self.keeps:
-            self._rows, self._last = list(rows), out["logits"][:, -1].float()
+            self._rows, self._last = list(rows), logits[:, -1].float()
             self._total = torch.cat([kept, run], dim=1)
-        return out, run
+        out["logits"] = logits[:, unread - begin :]
+        return out, run[:, unread:]
 
     def _empty(self) -> Any:
         return DynamicCache() if self.keeps else None  # without a config: whole rows in every layer
 
     def _tensor(self, values: Sequence[Any]) -> Tensor:
         return torch.tensor(values, device=self._device)
-
-    def _longest(self, row: Ids) -> tuple[int, int]:
-        """The cached row that shares the longest start with this one, and its length."""
-        shared = [(_shared(row, other), -number) for number, other in enumerate(self._rows)]
-        length, number = max(shared, default=(0, 0))
-        return -number, length
-
-    def _before(
-        self, tokens: Tensor, sources: Sequence[int], lengths: Sequence[int], starts: Sequence[int]
-    ) -> Tensor:
-        """log P of each row up to the first token that is run."""
-        if not self._rows:
-            return torch.zeros(len(tokens), dtype=torch.double, device=self._device)
-        source, start, length = map(self._tensor, (sources, starts, lengths))
-        last = self._last[source]
-        behind = (last.gather(1, tokens[:, None])[:, 0] - last.logsumexp(-1)).double()
-        width = self._total.shape[1]
-        known = self._total[source, (width - length + torch.minimum(start, length - 1)).clamp(min=0)]
-        return torch.where(start > 0, known + torch.where(start == length, behind, 0.0), 0.0)
 
     def _moved(self, sources: Sequence[int], lengths: Sequence[int], starts: Sequence[int]) -> Tensor:
         """Let each row hold its source's tokens before its start, and return their totals. [row, place]"""
@@ -147,15 +162,3 @@ class TurnedCache(Cache):
                 at = places[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[3])
                 setattr(layer, name, rows.gather(2, at.to(rows.device)))
         return self._total[source].gather(1, places)
-
-
-def _padded(row: Sequence[int], width: int) -> list[int]:
-    return [*[0] * (width - len(row)), *row]
-
-
-def _shared(row: Ids, other: Ids) -> int:
-    """How many tokens two rows begin with alike."""
-    most = min(len(row), len(other))
-    if row[:most] == other[:most]:
-        return most
-    return next(i for i, (a, b) in enumerate(zip(row, other, strict=False)) if a != b)

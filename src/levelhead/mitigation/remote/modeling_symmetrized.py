@@ -1,13 +1,13 @@
 """A model whose answers are the mean over the exchange of groups, written by levelhead: it needs torch and
 transformers, and nothing of levelhead.
 
-    p(y | x) = ½ f(y | x) + ½ f(σy | σx)        σ exchanges groups; for k groups, the mean over k turns
+    p(y | x) = ½ f(y | x) + ½ f(σy | σx)        σ exchanges groups; for k groups, the mean over k orientations
 
 Classifiers and next sentences: the mean of probabilities. Vectors: the mean. Blanks: the mean, word by word.
 Next words: a mixture with weights in proportion to what the model gives each text so far, so that a text gets
 the mean of both probabilities. Every text is asked once per group, in one batch, and once where no word of it
-is exchanged; with "coin" in config.json it is asked once, at a turn that a hash of the text and that seed
-decides.
+is exchanged; with "coin" in config.json it is asked once, at an orientation that a hash of the text and that
+seed decides.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from transformers import PreTrainedConfig as Config
 from transformers import PreTrainedModel as Base
 from transformers import PreTrainedTokenizerFast
 
-from levelhead.mitigation.remote.caching import TurnedCache
-from levelhead.mitigation.remote.turning import Row, TurnedRow, Turner
+from levelhead.mitigation.remote.caching import OrientedCache
+from levelhead.mitigation.remote.orienting import Orienter, Row, SwappedRow
 from levelhead.probes.group_swap import GenderSwap, RowSwap
 from levelhead.probes.name_beliefs import KNOWN, WORDS, belief_texts, believed, strange_names
 from levelhead.probes.swap.gendered import Gender
@@ -36,15 +36,16 @@ from levelhead.probes.swap.gendered import Gender
 _INSIDE = ("output_hidden_states", "output_attentions", "inputs_embeds")
 _DROPPED = ("position_ids", "cache_position")
 _AT_ONCE = 32  # texts about names
+_FLOATS = 1 << 24  # logits that are held at once beside the answers; on a card eight times as many
 
 
 class Symmetry:
-    """What is asked of a network at every turn, and its answers as one."""
+    """What is asked of a network at every orientation, and its answers as one."""
 
     def __init__(self, config: Any, device: torch.device) -> None:
         self._settings, self._source = config.levelhead, config._name_or_path
         rows = self._settings["rows"]
-        self._swap = RowSwap(self._settings["words"], _tuples(rows)) if rows else GenderSwap()
+        self._swap = RowSwap(self._settings["words"], tuple(map(tuple, rows))) if rows else GenderSwap()
         self._beliefs: dict[str, Gender | None] = {}  # of names that no table has
         self._known: list[float] | None = None  # what names of the table score, once one was met
         self.groups = self._swap.groups
@@ -56,19 +57,21 @@ class Symmetry:
         self.cell = torch.tensor([cell for _, cell in flat], dtype=torch.long, device=device)
         every = torch.arange(len(cells), device=device)
         base, group = every // self.groups * self.groups, every % self.groups
-        self.shift = torch.stack([base + (group + turn) % self.groups for turn in range(self.groups)])
+        self.shift = torch.stack(
+            [base + (group + orientation) % self.groups for orientation in range(self.groups)]
+        )
 
     @cached_property
-    def turner(self) -> Turner:
+    def orienter(self) -> Orienter:
         """The tokenizer that lies beside the weights, and the exchange."""
         tokenizer: Any = PreTrainedTokenizerFast  # no Auto class: it would ask again whether code may run
-        return Turner(tokenizer.from_pretrained(self._source), self._swap, self.causal)
+        return Orienter(tokenizer.from_pretrained(self._source), self._swap, self.causal)
 
     def believe(self, forward: Callable[..., Any], ids: Tensor, real: Tensor) -> None:
         """Take names of these texts that no table has for what the network itself takes them to be."""
         if not isinstance(self._swap, GenderSwap):
             return
-        texts = self.turner.texts([row[own].tolist() for row, own in zip(ids, real, strict=True)])
+        texts = self.orienter.texts([row[own].tolist() for row, own in zip(ids, real, strict=True)])
         new = [name for name in strange_names(texts) if name not in self._beliefs]
         if not new:
             return
@@ -77,12 +80,12 @@ class Symmetry:
         genders = dict(believed(new, self._known, self._she_or_he(forward, new))) if self._known else {}
         self._beliefs |= {name: genders.get(name) for name in new}
         sure = tuple((name, gender) for name, gender in self._beliefs.items() if gender is not None)
-        self.turner.swap = replace(self._swap, believed=sure)
+        self.orienter.swap = replace(self._swap, believed=sure)
 
     @torch.no_grad()
     def _she_or_he(self, forward: Callable[..., Any], names: Sequence[str]) -> list[float]:
         """log p(she) − log p(he) in every text about these names; none if the network predicts no words."""
-        tokenizer, found = self.turner.tokenizer, []
+        tokenizer, found = self.orienter.tokenizer, []
         she, he = (tokenizer(f"a {word}", add_special_tokens=False)["input_ids"][-1] for word in WORDS)
         texts = belief_texts(names, "" if self.causal else tokenizer.mask_token or "")
         opening, own = self._settings["opening"], self._settings["own_opening"]
@@ -103,49 +106,51 @@ class Symmetry:
             found += (read[:, she] - read[:, he]).float().tolist()
         return found
 
-    def turned(self, rows: Sequence[Row]) -> list[list[tuple[int, TurnedRow]]]:
-        """Every row at each turn, or at the turn that the coin decides: [pass][row]"""
+    def oriented(self, rows: Sequence[Row]) -> list[list[tuple[int, SwappedRow]]]:
+        """Every row at each orientation, or at the orientation that the coin decides: [pass][row]"""
         seed = self._settings["coin"]
         if seed is None:
-            return [[(turn, self.turner(row, turn)) for row in rows] for turn in range(self.groups)]
-        return [[self._tossed(row, seed) for row in rows]]
-
-    def _tossed(self, row: Row, seed: int) -> tuple[int, TurnedRow]:
-        digest = hashlib.sha256(f"{seed}\n{list(row.ids)}".encode()).digest()
-        turn = int.from_bytes(digest[:8], "big") % self.groups
-        turned = self.turner(row, turn)
-        if not turned.reversible:
-            return 0, self.turner(row, 0)
-        return turn, replace(turned, places=list(accumulate(turned.places, max)))
+            return [
+                [(orientation, self.orienter(row, orientation)) for row in rows]
+                for orientation in range(self.groups)
+            ]
+        tossed = []
+        for row in rows:
+            digest = hashlib.sha256(f"{seed}\n{list(row.ids)}".encode()).digest()
+            orientation = int.from_bytes(digest[:8], "big") % self.groups
+            oriented = self.orienter(row, orientation)
+            if oriented.reversible:
+                tossed.append((orientation, replace(oriented, places=list(accumulate(oriented.places, max)))))
+            else:
+                tossed.append((0, self.orienter(row, 0)))
+        return [tossed]
 
     def mixed(self, logs: Sequence[Tensor], weights: Tensor) -> Tensor:
-        """Log-probabilities [answer, token] of all turns as one; weights [turn, answer], as logarithms."""
+        """Log-probabilities [answer, token] of all orientations as one; weights [orientation, answer], as
+        logarithms."""
         total = torch.stack([log + own[:, None] for log, own in zip(logs, weights, strict=True)]).logsumexp(0)
         if len(self.columns):
             masses = [self._mass(log) for log in logs]
-            turned = zip(masses, weights, self.shift, strict=True)
-            mass = torch.stack([m[:, to] * own.double().exp()[:, None] for m, own, to in turned]).sum(0)
+            oriented = zip(masses, weights, self.shift, strict=True)
+            mass = torch.stack([m[:, to] * own.double().exp()[:, None] for m, own, to in oriented]).sum(0)
             share = logs[0][:, self.columns].double() - masses[0].log()[:, self.cell]
             total[:, self.columns] = (mass.log()[:, self.cell] + share).to(total)
         return total
 
-    def returned(self, log: Tensor, turns: Tensor) -> Tensor:
-        """Log-probabilities at a turn as those about the text: a word gets what its counterparts got."""
+    def returned(self, log: Tensor, orientations: Tensor) -> Tensor:
+        """Log-probabilities at an orientation as those about the text: a word gets what its counterparts
+        got."""
         if not len(self.columns):
             return log
         number = torch.bincount(self.cell).double().log()
-        mass = self._mass(log).log().gather(1, self.shift[turns]) - number
+        mass = self._mass(log).log().gather(1, self.shift[orientations]) - number
         moved = log.clone()
         moved[:, self.columns] = mass[:, self.cell].to(log)
-        return torch.where((turns == 0)[:, None], log, moved)
+        return torch.where((orientations == 0)[:, None], log, moved)
 
     def _mass(self, log: Tensor) -> Tensor:
         own = log[:, self.columns].double().exp()
         return own.new_zeros(len(log), self.shift.shape[1]).index_add_(1, self.cell, own)
-
-
-def _tuples(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(row) for row in rows)
 
 
 class Passes:
@@ -154,12 +159,12 @@ class Passes:
     def __init__(self, symmetry: Symmetry, ids: Tensor, real: Tensor, types: Tensor) -> None:
         self.symmetry, self._device = symmetry, ids.device
         rows = [Row(i[r].tolist(), t[r].tolist()) for i, t, r in zip(ids, types, real, strict=True)]
-        passes = symmetry.turned(rows)
+        passes = symmetry.oriented(rows)
         every = [(tuple(row.ids), tuple(row.types)) for some in passes for _, row in some]
-        self.rows = list(dict.fromkeys(every))  # that are asked: each once
+        self.rows = list(dict.fromkeys(every))  # that are run: each once
         number = {row: i for i, row in enumerate(self.rows)}
         self.which = self._tensor([number[row] for row in every]).view(len(passes), -1)  # [pass, text]
-        self.turns = self._tensor([[turn for turn, _ in some] for some in passes])
+        self.orientations = self._tensor([[orientation for orientation, _ in some] for some in passes])
         # where the answer about each token stands in its row; -1: nowhere. [pass, text, token]
         self.places = torch.full((len(passes), *ids.shape), -1, device=ids.device)
         self.places[:, real] = torch.stack(
@@ -168,7 +173,7 @@ class Passes:
         self.first = self._tensor([0] * len(self.rows))  # the token of each row that answers begin with
         self.total: Tensor | None = None  # log P of each row up to each token that is answered about
 
-    def asked(self, pad: int) -> dict[str, Tensor]:
+    def arguments(self, pad: int) -> dict[str, Tensor]:
         """The arguments of the network, padded on the right."""
         ids, types = zip(*self.rows, strict=True)
         ones = [[1] * len(row) for row in ids]
@@ -200,10 +205,19 @@ class Passes:
         return value.log_softmax(-1)[self.which].logsumexp(0) - math.log(len(self.which))
 
     def by_token(self, name: str, value: Tensor, columns: Tensor) -> Tensor:
-        """The same at some tokens of each text."""
-        places = self.places[..., columns]
-        at = (places - self.first[self.which][..., None]).clamp(min=0)
-        given = value[self.which[..., None], at]  # [pass, text, token, value]
+        """The same at some tokens of each text; few texts at a time, so that little is held twice."""
+        texts, width = self.which.shape[1], value.shape[-1]
+        some = max(1, _floats(value) // (len(self.which) * len(columns) * width))
+        answers = value.new_empty(texts, len(columns), width)
+        for first in range(0, texts, some):
+            texts_of = slice(first, first + some)
+            answers[texts_of] = self._by_token(name, value, columns, texts_of)
+        return answers
+
+    def _by_token(self, name: str, value: Tensor, columns: Tensor, texts: slice) -> Tensor:
+        which, places = self.which[:, texts], self.places[:, texts][..., columns]
+        at = (places - self.first[which][..., None]).clamp(min=0)
+        given = value[which[..., None], at]  # [pass, text, token, value]
         there = (places >= 0).double()
         there[0] = 1.0  # the text itself is always there
         if "logits" not in name:
@@ -211,10 +225,12 @@ class Passes:
         logs = given.float().log_softmax(-1).flatten(1, 2)
         worth = there.log().flatten(1)
         if self.total is not None:
-            worth = worth + self.total[self.which[..., None], at].flatten(1)
+            worth = worth + self.total[which[..., None], at].flatten(1)
         shares = worth.log_softmax(0).to(logs)
         if len(logs) == 1:
-            mixed = self.symmetry.returned(logs[0], self.turns[0].repeat_interleave(len(columns)))
+            mixed = self.symmetry.returned(
+                logs[0], self.orientations[0, texts].repeat_interleave(len(columns))
+            )
         elif value.shape[-1] == self.symmetry.vocabulary:
             mixed = self.symmetry.mixed(list(logs), shares)
         else:
@@ -222,9 +238,13 @@ class Passes:
         return mixed.view(given.shape[1:]).to(given.dtype)
 
 
+def _floats(where: Tensor) -> int:
+    return _FLOATS * (8 if where.is_cuda else 1)
+
+
 def answered(model: Any, forward: Callable[..., Any], ids: Tensor | None, given: dict[str, Any]) -> Any:
     """What the symmetrized model answers, as an output of the network's own kind."""
-    inside = [name for name in _INSIDE if _is_asked(given.pop(name, None))]
+    inside = [name for name in _INSIDE if _is_given(given.pop(name, None))]
     mask = given.pop("attention_mask", None)
     if ids is None or inside:
         raise ValueError(f"A symmetrized model takes input_ids, and no {', '.join(inside) or 'other'}.")
@@ -239,24 +259,24 @@ def answered(model: Any, forward: Callable[..., Any], ids: Tensor | None, given:
     own = {name: value for name, value in given.items() if name not in _DROPPED}
     real = torch.ones_like(ids).bool() if mask is None else mask[:, -ids.shape[1] :].bool()
     known.believe(forward, ids, real)
-    asked = _next_words if known.causal else _answers
-    out = asked(model, forward, (known, ids, real), {**own, "labels": labels})
+    ask = _next_words if known.causal else _answers
+    out = ask(model, forward, (known, ids, real), {**own, "labels": labels})
     return out if (model.config.return_dict if as_dict is None else as_dict) else out.to_tuple()
 
 
-Asked = tuple[Symmetry, Tensor, Tensor]  # what is exchanged, tokens, and which of them are no padding
+Given = tuple[Symmetry, Tensor, Tensor]  # what is exchanged, tokens, and which of them are no padding
 
 
-def _answers(model: Any, forward: Callable[..., Any], asked: Asked, own: dict[str, Any]) -> Any:
+def _answers(model: Any, forward: Callable[..., Any], batch: Given, own: dict[str, Any]) -> Any:
     """Of a model that reads both ways, or answers about a text as a whole."""
-    if any(_is_asked(own.pop(name, None)) for name in ("use_cache", "past_key_values")):
+    if any(_is_given(own.pop(name, None)) for name in ("use_cache", "past_key_values")):
         raise ValueError(
             "Only a causal language model keeps a cache; leave use_cache and past_key_values out."
         )
-    symmetry, ids, real = asked
+    symmetry, ids, real = batch
     types, labels, _ = (own.pop(name, None) for name in ("token_type_ids", "labels", "logits_to_keep"))
     passes = Passes(symmetry, ids, real, torch.zeros_like(ids) if types is None else types)
-    rows = passes.asked(model.config.pad_token_id or 0)
+    rows = passes.arguments(model.config.pad_token_id or 0)
     if types is None:
         del rows["token_type_ids"]
     out = forward(**rows, **own, return_dict=True)
@@ -270,17 +290,18 @@ def _answers(model: Any, forward: Callable[..., Any], asked: Asked, own: dict[st
     return type(out)(**tensors)
 
 
-def _next_words(model: Any, forward: Callable[..., Any], asked: Asked, own: dict[str, Any]) -> Any:
+def _next_words(model: Any, forward: Callable[..., Any], batch: Given, own: dict[str, Any]) -> Any:
     """Of a causal language model."""
-    symmetry, ids, real = asked
+    symmetry, ids, real = batch
     past, use, keep, labels, _ = (
         own.pop(name, None)
         for name in ("past_key_values", "use_cache", "logits_to_keep", "labels", "token_type_ids")
     )
-    if not isinstance(past, TurnedCache):
+    if not isinstance(past, OrientedCache):
         if past is not None and past.get_seq_length():
             raise ValueError("A symmetrized model goes on with a cache of its own (past_key_values) only.")
-        past = TurnedCache(ids.device, bool(getattr(model.config, "use_cache", True) if use is None else use))
+        caches = bool(getattr(model.config, "use_cache", True) if use is None else use)
+        past = OrientedCache(ids.device, caches)
     before = past.get_seq_length()
     ids, real = past.with_tokens(ids, real)
     passes = Passes(symmetry, ids, real, torch.zeros_like(ids))
@@ -288,7 +309,8 @@ def _next_words(model: Any, forward: Callable[..., Any], asked: Asked, own: dict
     kept = new[keep] if isinstance(keep, Tensor) else new[-(keep or 0) :]
     columns = kept if labels is None else new
     rows = [row for row, _ in passes.rows]
-    out, total = past.run(forward, rows, passes.needed(columns), own)
+    most = max(1, _floats(ids) // (len(rows) * symmetry.vocabulary))
+    out, total = past.run(forward, rows, passes.needed(columns), most, own)
     passes.first = torch.tensor([len(row) - total.shape[1] for row in rows], device=ids.device)
     passes.total = total
     past.ids, past.real = ids, real
@@ -299,7 +321,7 @@ def _next_words(model: Any, forward: Callable[..., Any], asked: Asked, own: dict
     return type(out)(**tensors)
 
 
-def _is_asked(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     return value is not None and value is not False
 
 
@@ -317,7 +339,7 @@ class EditedConfig(Config):  # type: ignore[no-untyped-call]
 
 
 class EditedModel(Base):  # type: ignore[no-untyped-call]
-    """The network as it was, asked at every turn of the groups."""
+    """The network as it was, asked at every orientation of the groups."""
 
     config_class = EditedConfig
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ import altair as alt
 import vl_convert as vlc
 
 from levelhead.escaping import escaped
+from levelhead.measures.measurement import Measurement
+from levelhead.runs.study import FIGURES
+from levelhead.safe_files import write_inside, write_text_inside
 
 LINES = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=400)
 _CSS = Path(__file__).parents[1] / "template" / "page.css"
@@ -27,6 +30,7 @@ _CONFIG = {
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "gridColor": "$line", "domainColor": "$muted"},
     "legend": {"labelFontSize": 11, "titleFontSize": 12},
 }
+_LINE = 26  # pixels of a measurement
 _NOT_DRAWN = re.compile(r"[\ud800-\udfff\ufffe\uffff]")
 _VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
@@ -47,8 +51,6 @@ class Control:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawn chart."""
-
     name: str  # also that of its files
     title: str
     alt_text: str  # what it shows, for who cannot see it
@@ -57,7 +59,6 @@ class Chart:
 
 
 def data_of(points: Sequence[Point]) -> Any:
-    """The data of a chart."""
     typed: Any = alt
     return typed.Data(values=list(points))
 
@@ -98,12 +99,21 @@ def figure(chart: Chart, subtitle: str = "") -> str:
     return str(vlc.vegalite_to_svg(_drawable(_themed(spec)), vl_version=_VEGA_LITE))
 
 
+def write_svgs(folder: Path, drawings: Mapping[str, str]) -> list[Path]:
+    """Write SVG texts by name into RUN/figures, and each as PDF beside it, for papers; a file appears whole
+    or not at all."""
+    paths = []
+    for name, svg in drawings.items():
+        paths.append(write_text_inside(folder, f"{FIGURES}/{name}.svg", svg))
+        write = partial(Path.write_bytes, data=vlc.svg_to_pdf(svg))
+        write_inside(folder, f"{FIGURES}/{name}.pdf", write)
+    return paths
+
+
 def drawn(chart: Chart) -> alt.TopLevelMixin:
     """A chart as an altair object in the page's light theme, for notebooks: it can be changed and saved."""
-    spec = _themed(_sized(chart))
-    whole: alt.TopLevelMixin = alt.Chart.from_dict(
-        {**spec, "title": {"text": chart.title, "anchor": "start"}}
-    )
+    spec = {**_themed(_sized(chart)), "title": {"text": chart.title, "anchor": "start"}}
+    whole: alt.TopLevelMixin = alt.Chart.from_dict(spec)
     return whole
 
 
@@ -147,3 +157,46 @@ def _drawable(node: Any) -> Any:
 def _theme() -> dict[str, str]:
     light = _CSS.read_text(encoding="utf-8").partition("}")[0]
     return {f"${name}": value for name, value in re.findall(r"--(\w+): (#\w+)", light)}
+
+
+# ---- any measurements
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A measurement and what it is called in the chart."""
+
+    label: str
+    measurement: Measurement
+
+
+def intervals(measured: Sequence[Labeled], title: str) -> Chart:
+    """Every measurement that has a value, one below the other; each measure has an axis of its own.
+
+    Dots are values, lines intervals, ticks what an unbiased model has.
+    """
+    points: list[Point] = []
+    named: dict[str, None] = {}  # the measures, in the order of their first value
+    for each in measured:
+        own = each.measurement
+        if own.value is not None:
+            named[own.name] = None
+            low, high = own.interval or (None, None)
+            place: Point = {"measure": own.name, "label": each.label, "value": own.value, "low": low}
+            points.append({**place, "high": high, "neutral": own.neutral, "n": own.n})
+    names = list(named)
+    height = _LINE * max(len({point["label"] for point in points}), 1)
+    base = chart_of(points)
+    y, x = alt.Y("label:N", title=None, sort=None), alt.X("value:Q", title=None, scale=alt.Scale(zero=False))
+    low_end = alt.X("low:Q", title=None)
+    lines = base.mark_rule(color="$muted", strokeWidth=2).encode(x=low_end, x2="high:Q", y=y)
+    ticks = base.mark_tick(color="$biased", thickness=2).encode(x="neutral:Q", y=y)
+    shows = ["measure:N", "label:N", "value:Q", "low:Q", "high:Q", "neutral:Q", "n:Q"]
+    dots = base.mark_point(filled=True, size=70, opacity=1, color="$ink").encode(x=x, y=y, tooltip=shows)
+    layers = (lines + ticks + dots).properties(width=260, height=height)
+    alt_text = f"{len(points)} values with 95 % intervals: {', '.join(names)}."
+    if len(names) == 1:
+        return Chart("intervals", title, alt_text, page_spec(layers, alt_text, height))
+    panels = layers.facet(facet=alt.Facet("measure:N", title=None, sort=names), columns=2)
+    spec = panels.resolve_scale(x="independent").properties(description=alt_text).to_dict(validate=False)
+    return Chart("intervals", title, alt_text, spec)

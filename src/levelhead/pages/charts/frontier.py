@@ -63,15 +63,18 @@ def cross_of(
     """
     if bias is None or bias.value is None or use is None:
         return None
-    if absolute:
-        return Cross(abs(bias.value), use, absolute_ends(bias.interval), use_ends)
-    return Cross(bias.value, use, bias.interval, use_ends)
+    value, ends = bias.value, bias.interval
+    return (
+        Cross(abs(value), use, absolute_ends(ends), use_ends)
+        if absolute
+        else Cross(value, use, ends, use_ends)
+    )
 
 
 def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = None) -> Chart:
     """Bias against use; one point a setting, colored by the level that it acts on; the chosen one has a ring.
 
-    Axes are as long as the intervals of the unmodified model, so that noise does not look like a difference.
+    Axes are as long as the intervals of the unmodified model, so that noise is not taken for a difference.
     """
     alt_text = f"{axes.title}: {len(points)} {axes.points}, {axes.bias} against {axes.use}. {axes.less_bias}"
     free = alt.Scale(zero=False, nice=True)  # not from 0: all points must stay apart
@@ -80,23 +83,10 @@ def frontier(points: Sequence[FrontierPoint], axes: Axes, cross: Cross | None = 
     base: Any = alt.Chart()
     crosses = [Cross(p.bias, p.use, p.bias_ends, p.use_ends) for p in points]
     thin = [rule for each in crosses for rule in _cross_marks(each, x, y, 1)]
-    layers = [*_cross_marks(cross, x, y), *thin, _dots(base, points, axes).encode(x=x, y=y)]
-    if any(point.chosen for point in points):  # Vega warns of a layer without a point
-        layers += _chosen_marks(base, x, y)
-    whole = alt.layer(*layers, data=data_of([_datum(point) for point in points]))
-    return Chart(axes.name, axes.title, alt_text, page_spec(whole, alt_text, 340))
-
-
-def _datum(point: FrontierPoint) -> Point:
-    drawn = {name: value for name, value in asdict(point).items() if name not in ("bias_ends", "use_ends")}
-    return {**drawn, "ability": "kept" if point.kept else "lost", LONG: point.setting}
-
-
-def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
     levels = list(dict.fromkeys(point.level for point in points))
     colors = alt.Scale(domain=levels, range=[f"$level{i % 8}" for i in range(len(levels))])
     shapes = alt.Scale(domain=["kept", "lost"], range=["circle", "triangle-down"])
-    return base.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
+    dots = base.mark_point(filled=True, size=90, opacity=0.9, cursor="pointer").encode(
         color=alt.Color("level:N", sort=levels, title=axes.level, scale=colors),
         shape=alt.Shape("ability:N", title="ability", scale=shapes),
         tooltip=[
@@ -108,17 +98,21 @@ def _dots(base: Any, points: Sequence[FrontierPoint], axes: Axes) -> Any:
             alt.Tooltip("ability:N", title="ability"),
         ],
     )
+    layers = [*_cross_marks(cross, x, y, 7), *thin, dots.encode(x=x, y=y)]
+    if any(point.chosen for point in points):  # Vega warns of a layer without a point
+        chosen = base.transform_filter("datum.chosen")
+        ring = chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink")
+        name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
+        layers += [ring.encode(x=x, y=y), name.encode(x=x, y=y, text="setting:N")]
+    data: list[Point] = []
+    for point in points:
+        drawn = {name: value for name, value in asdict(point).items() if not name.endswith("_ends")}
+        data.append({**drawn, "ability": "kept" if point.kept else "lost", LONG: point.setting})
+    spec = page_spec(alt.layer(*layers, data=data_of(data)), alt_text, 340)
+    return Chart(axes.name, axes.title, alt_text, spec)
 
 
-def _chosen_marks(base: Any, x: alt.X, y: alt.Y) -> list[Any]:
-    """A ring around the chosen setting, and its name."""
-    chosen = base.transform_filter("datum.chosen")
-    ring = chosen.mark_point(filled=False, size=330, strokeWidth=2, opacity=1, color="$ink")
-    name = chosen.mark_text(align="left", dx=14, dy=-10, fontSize=12, fontWeight=600, color="$ink")
-    return [ring.encode(x=x, y=y), name.encode(x=x, y=y, text="setting:N")]
-
-
-def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y, width: int = 7) -> list[Any]:
+def _cross_marks(cross: Cross | None, x: alt.X, y: alt.Y, width: int) -> list[Any]:
     """A rule for each interval that is known."""
     if cross is None:
         return []

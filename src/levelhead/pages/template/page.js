@@ -137,6 +137,56 @@
     });
   }
 
+  // ---- texts: found, sorted and saved; without this script they are a plain list
+
+  const AT_ONCE = 40;
+  for (const box of all(".textbox")) {
+    const list = one("ol", box), texts = [...list.children];
+    const filters = all("select[data-by]", box), holds = one("[data-holds]", box), sort = one("[data-sort]", box), further = one(".further", box);
+    const numbers = new Map(texts.map((text) => [text, JSON.parse(text.dataset.numbers)]));
+    const words = new Map(texts.map((text) => [text, one("p", text).textContent.toLowerCase()]));
+    let found = texts, shown = AT_ONCE;
+
+    const fits = (text, but) => filters.every((each) => each === but || !each.value || text.dataset[each.dataset.by] === each.value);
+    function offer() {  // each filter has the values that the others leave
+      for (const each of filters) {
+        const held = each.value, values = [...new Set(texts.filter((text) => fits(text, each)).map((text) => text.dataset[each.dataset.by]))].filter(Boolean);
+        each.replaceChildren(each.options[0], ...values.map((value) => new Option(value, value)));
+        each.value = values.includes(held) ? held : "";
+        each.parentElement.hidden = values.length < 2 && !held;
+      }
+    }
+    function show() {
+      const first = new Set(found.slice(0, shown));
+      for (const text of texts) text.hidden = !first.has(text);
+      one(".info", box).textContent = `${found.length.toLocaleString("en")} of ${texts.length.toLocaleString("en")} texts${found.length > first.size ? `; the first ${first.size} are shown` : ""}.`;
+      further.hidden = found.length <= first.size;
+    }
+    function find() {
+      offer();
+      const word = holds.value.trim().toLowerCase(), name = sort.value.replace(/^-/, ""), sign = sort.value.startsWith("-") ? 1 : -1;
+      found = texts.filter((text) => fits(text) && (!word || words.get(text).includes(word)));
+      if (name) {  // texts without the number come last
+        const of = (text) => numbers.get(text)[name];
+        found = found.filter((text) => name in numbers.get(text)).sort((a, b) => sign * (of(a) - of(b)));
+      }
+      list.append(...(name ? found : texts));
+      shown = AT_ONCE;
+      show();
+    }
+    for (const each of [...filters, sort]) each.addEventListener("change", find);
+    holds.addEventListener("input", find);
+    further.addEventListener("click", () => { shown += AT_ONCE; show(); });
+    one(".jsonl", box).addEventListener("click", () => {
+      const lines = found.map((text) => JSON.stringify({ variant: text.dataset.variant, set: text.dataset.set, group: text.dataset.group,
+        prompt: one(".given", text).textContent, text: one(".said", text).textContent, ...numbers.get(text) }) + "\n");
+      download(blob(lines.join(""), "application/x-ndjson"), box.dataset.name + ".jsonl");
+    });
+    for (const each of [one(".controls", box), one(".jsonl", box)]) each.hidden = false;
+    box.classList.add("found-by-script");
+    find();
+  }
+
   // ---- recipes of the frontier
 
   const settings = one("#settings-data") ? read(one("#settings-data")) : [];
@@ -312,7 +362,7 @@
     const [before, after] = versions.map((version) => Number(attention(version)));
     if (Number.isNaN(before) || Number.isNaN(after)) return "";
     const moves = (by) => (by > 0 ? "falls by " : "rises by ") + Math.abs(by).toFixed(3);
-    const pair = `In this pair, attention of head ${name} to the group word ${moves(before - after)} when the stereotype is turned around`;
+    const pair = `In this pair, attention of head ${name} to the group word ${moves(before - after)} when the stereotype is reversed`;
     return change ? `${pair}; over ${sentences} sentences it ${moves(Number(change))} on average.` : `${pair}.`;
   }
   const named = (version) => "“" + version.attribute.map((i) => version.tokens[i]).join("") + "”";

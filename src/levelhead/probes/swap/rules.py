@@ -2,23 +2,168 @@
 
 "her" is his (her kitchen) or him (saw her); "his" is her (his kitchen) or hers (the book is his). Both
 questions are one: does a noun phrase of the possessive's own begin right after it? There is no tagger: the
-rules look at one word before it and a few after, at whether the subject has its gender, and at the classes of
-data/swap/grammar.toml. A rule says yes, no, or None for "ask the next one"; without an answer it is yes.
+rules use one word before it and a few after, whether the subject has its gender, and the classes of words in
+data/swap/grammar.toml. A rule says yes, no, or None, which leaves it to the next one; without an answer it is
+yes. What stands around a pronoun is read so that a text and its counterfactual are treated alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from levelhead.probes.swap.surroundings import AHEAD, NUMBER, PERSON, PRONOUN, SUM, Around
-from levelhead.probes.swap.tokens import belongs, is_ly_adverb
+from levelhead.probes.swap.gendered import PRONOUNS, Gender, gender_of_word, pairings
+from levelhead.probes.swap.tokens import Token, belongs, is_ly_adverb
 
+PRONOUN = "<pronoun>"  # her, him, his, hers: alike, so that a text and its counterfactual are read alike
+PERSON = "<person>"  # every other gendered word, for the same reason
+NUMBER = "<number>"
+SUM = "<sum>"  # $20: alone it is given ("paid her $20"), before a noun it describes ("paid her $20 fine")
+AHEAD = 5  # words that the rules may read after the pronoun
+_REACH = 10  # words before "and" or "to" among which the subject of its verb is searched
+
+_QUOTES = frozenset("\"'“‘«")
+_OPENERS = _QUOTES | frozenset("*_~#")
+_CURRENCY = frozenset("$£€")
+_WRAPS = frozenset(("[]", "()", '""', "''", "“”", "‘’", "**", "__"))
+_NEUTRAL = {"she": "he", "herself": "himself", "he": "he", "himself": "himself"}
 _NEVER_OWNED = frozenset((("one", "of"), ("will", "be"), ("will", "have"), ("will", "not")))
+
+Subject = Literal["same", "other", "unknown"]
+
+
+# ---- what stands around a pronoun
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a pronoun, in lower case; "" is the edge of the clause."""
+
+    before: str
+    after: tuple[str, ...]  # AHEAD words
+    proper: bool  # the next word is capitalized
+    quoted: bool  # the next word opens a quotation
+    compound: bool  # the next word is the first of a hyphenated compound: "her then-husband"
+    subject: Subject  # of the verb before the pronoun: is it a person of the pronoun's gender?
+
+
+def around(tokens: Sequence[Token], i: int) -> Around:
+    gender = PRONOUNS[tokens[i].lower]
+    first = last = i
+    # Of "his or her", "him/her" both sides are passed over, so that both are read alike.
+    for other in (i + 2, i - 2):
+        between = tokens[(i + other) // 2].lower if 0 <= other < len(tokens) else ""
+        if between in ("or", "/") and PRONOUNS.get(tokens[other].lower, gender) != gender:
+            first, last = min(i, other), max(i, other)
+            break
+    before = tokens[first - 1] if first else None
+    words: list[str] = []
+    places: list[int] = []
+    j = _next(tokens, last)
+    while j is not None and len(words) < AHEAD:
+        words.append(SUM if tokens[j - 1].text in _CURRENCY else _plain(tokens[j]))
+        places.append(j)
+        j = _next(tokens, j)
+    after_first = tokens[places[0] + 1 : places[0] + 2] if places else []
+    quote = places[0] - 1 if places else 0
+    return Around(
+        before=_plain(before) if before and before.kind == "word" else "",
+        after=(*words, *[""] * (AHEAD - len(words))),
+        proper=bool(places) and tokens[places[0]].titled,
+        quoted=tokens[quote].text in _QUOTES and quote > last + _wrapped(tokens, last),
+        compound=len(places) > 1 and after_first[0].text == "-" and places[1] == places[0] + 2,
+        subject=_subject(tokens, first - 1, gender),
+    )
+
+
+def _plain(token: Token) -> str:
+    """A word as the grammar sees it: without its gender, so that a text and its counterfactual are read
+    alike."""
+    word = token.lower
+    if token.kind == "number" and word.isdigit() and len(word) != 4:  # a year and "3rd" are words like others
+        return NUMBER
+    if word in PRONOUNS:
+        return PRONOUN
+    return _NEUTRAL.get(word) or (PERSON if word in pairings() else word)
+
+
+def _subject(tokens: Sequence[Token], verb: int, gender: Gender) -> Subject:
+    """Whether the subject of tokens[verb] is of this gender, as far as the words before it say.
+
+    "She left her money" and "He left his money" are alike in this, and so are "He left her money" and "She
+    left him money": the answer is the same for a text and its counterfactual. I, we and you are always
+    someone else.
+    """
+    if verb < 1 or tokens[verb].kind != "word" or belongs(tokens[verb].lower, "preposition", "closed"):
+        return "unknown"
+    k = verb - 1
+    while k >= 0:  # a subject and its verb may have between them: 'd, never, had, finally
+        word = tokens[k].lower
+        adverb = tokens[k].kind == "word" and (belongs(word, "between") or is_ly_adverb(word))
+        if tokens[k].kind != "suffix" and not adverb:
+            break
+        k -= 1
+    if k < 0:
+        return "unknown"
+    if belongs(tokens[k].lower, "speaker"):
+        return "other"
+    own = gender_of_word(tokens[k].lower)
+    if own is None and tokens[k].lower in ("and", "to", "but", "then"):
+        # "He sat down and gave her flowers" has its subject before; "She asked him to give her flowers" has
+        # none that is sure, since someone else comes after the last he or she.
+        for token in reversed(tokens[max(0, k - _REACH) : k]):
+            word = token.lower
+            if word in ("he", "she"):
+                own = gender_of_word(word)
+                break
+            if word in PRONOUNS or word in pairings() or belongs(word, "nominative"):
+                break
+    return "unknown" if own is None else "same" if own == gender else "other"
+
+
+def _wrapped(tokens: Sequence[Token], j: int) -> int:
+    """1 when tokens[j] alone stands in signs of its own, as in [his] own: the closing one is no edge."""
+    inside = 0 < j < len(tokens) - 1 and not tokens[j].gap and not tokens[j + 1].gap
+    return int(inside and tokens[j - 1].text + tokens[j + 1].text in _WRAPS)
+
+
+def _next(tokens: Sequence[Token], j: int) -> int | None:
+    """The place of the clause's next word, through hyphens, brackets and opening quotes; None at its edge."""
+    j += 1 + _wrapped(tokens, j)
+    while j < len(tokens) and tokens[j].gap.count("\n") < 2:
+        if tokens[j].kind != "sign":
+            return j
+        sign, gap = tokens[j].text, bool(tokens[j].gap)
+        joined = j + 1 < len(tokens) and not tokens[j + 1].gap
+        if sign in "([":
+            end = {"(": ")", "[": "]"}[sign]
+            closing = next((k for k in range(j, len(tokens)) if tokens[k].text == end), None)
+            passed = closing is not None
+            j = closing if closing is not None else j
+        elif sign == "-":
+            passed = joined and not gap
+        elif sign == '"':
+            passed = sum(token.text == '"' for token in tokens[:j]) % 2 == 0
+        else:
+            passed = sign in _CURRENCY or (sign in _OPENERS and gap and joined)
+        if not passed:
+            return None
+        j += 1
+    return None
+
+
+# ---- the rules
 
 
 def is_determiner(pronoun: str, a: Around) -> bool:
     """Whether "her" or "his" has its noun after it (her kitchen, his own); else it stands alone (saw her)."""
-    answers = (rule(a) for rule in (_HER if pronoun == "her" else _HIS))
+    if a.quoted:  # told her "No", called her "friend"; but: his "The Thinker", whatever its first word is
+        return pronoun == "his" or not belongs(a.before, "name", "say")
+    # Nobody writes "made his cry" for hers: only what cannot follow a possessive speaks against a determiner.
+    his = (_edge, _bystander, _still_verb, _adverb)
+    her = (_edge, _naming, _counting, _giving, _when, _made, _participle, _bystander, _adverb, _back)
+    answers = (rule(a) for rule in (her if pronoun == "her" else his))
     return next((answer for answer in answers if answer is not None), True)
 
 
@@ -43,28 +188,15 @@ def _edge(a: Around) -> bool | None:
     return False if _ends(word) else None
 
 
-def _title_of_work(a: Around) -> bool | None:
-    """his "The Thinker": a quotation after a possessive is what it possesses, whatever its first word is."""
-    return True if a.quoted else None
-
-
-def _speech(a: Around) -> bool | None:
-    """told her "No", called her "friend"."""
-    return not belongs(a.before, "name", "say") if a.quoted else None
-
-
 def _naming(a: Around) -> bool | None:
-    """named her Maria, appointed her captain of the team, called her names."""
-    if belongs(a.before, "call") and a.after[0] == "names":
-        return False
-    elected = belongs(a.before, "elect") and belongs(a.after[0], "role") and _ends(a.after[1])
-    return False if elected or (a.proper and belongs(a.before, "name")) else None
-
-
-def _telling(a: Around) -> bool | None:
-    """told her dinner was ready: a clause about something that needs no article."""
-    clause = belongs(a.before, "say") and belongs(a.after[0], "bare_subject")
-    return False if clause and belongs(a.after[1], "auxiliary") else None
+    """named her Maria, appointed her captain of the team, called her names, told her dinner was ready."""
+    word, then = a.after[:2]
+    called = belongs(a.before, "call") and word == "names"
+    elected = belongs(a.before, "elect") and belongs(word, "role") and _ends(then)
+    named = a.proper and belongs(a.before, "name")
+    # A clause about something that needs no article: dinner was ready.
+    told = belongs(a.before, "say") and belongs(word, "bare_subject") and belongs(then, "auxiliary")
+    return False if called or elected or named or told else None
 
 
 def _counting(a: Around) -> bool | None:
@@ -87,32 +219,25 @@ def _giving(a: Around) -> bool | None:
     moved = then == "to" and not belongs(word, "leads")  # brought her coffee to the office
     if a.subject == "same" or moved or (belongs(a.before, "get") and belongs(word, "cash")):
         return None
-    given = (
-        (_is_amount(a) and belongs(a.before, "give"))
+    amount = word == NUMBER or belongs(word, "amount") or (word == SUM and _ends(then))
+    if (
+        (amount and belongs(a.before, "give"))
         or (belongs(word, "quantity") and belongs(a.before, "earn"))
-        or (_is_amount(a) and belongs(a.before, "take") and belongs(then, "time"))
+        or (amount and belongs(a.before, "take") and belongs(then, "time"))
         or (belongs(word, "meal") and belongs(a.before, "treat"))
         or (belongs(word, "proper") and belongs(a.before, "teach") and _ends(then))
         or (belongs(a.before, "earn") and (belongs(word, "praise") or belongs(then, "praise")))
-        or (a.subject == "other" and _is_handed_over(a))
-    )
-    return False if given else None
-
-
-def _is_amount(a: Around) -> bool:
-    word, then = a.after[:2]
-    return word == NUMBER or belongs(word, "amount") or (word == SUM and _ends(then))
-
-
-def _is_handed_over(a: Around) -> bool:
-    """He sent her letters: someone of another gender gives things that have no article."""
-    word, then = a.after[:2]
+    ):
+        return False
+    # He sent her letters: someone of another gender gives things that have no article.
     plural = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
-    thing = plural or belongs(word, "amount", "mass")
-    left = belongs(a.before, "leave") and belongs(word, "cash")
-    cooked = belongs(a.before, "cook") and belongs(word, "meal")
-    ended = _ends(then) or is_ly_adverb(then)
-    return left or cooked or (belongs(a.before, "hand_over") and thing and ended)
+    thing = (plural or belongs(word, "amount", "mass")) and (_ends(then) or is_ly_adverb(then))
+    handed = (
+        (belongs(a.before, "leave") and belongs(word, "cash"))
+        or (belongs(a.before, "cook") and belongs(word, "meal"))
+        or (belongs(a.before, "hand_over") and thing)
+    )
+    return False if a.subject == "other" and handed else None
 
 
 def _when(a: Around) -> bool | None:
@@ -130,25 +255,22 @@ def _when(a: Around) -> bool | None:
     return bound or a.subject == "same" or not a.before or belongs(a.before, "preposition", "spend")
 
 
-def _complement(a: Around) -> bool | None:
-    """made her (very) happy, had her arrested, with her gone."""
-    if a.before == "with" and belongs(a.after[0], "absent") and _ends(a.after[1]):
-        return False
-    if not belongs(a.before, "turn"):
-        return None
-    after = a.after[1:] if belongs(a.after[0], "adverb") or is_ly_adverb(a.after[0]) else a.after
-    described = belongs(after[0], "adjectives") or (after[0].endswith("ed") and len(after[0]) > 4)
-    return False if described and _ends(after[1]) else None
+def _made(a: Around) -> bool | None:
+    """made her (very) happy, had her arrested, with her gone, made her cry, helped her cook dinner.
 
-
-def _causative(a: Around) -> bool | None:
-    """made her cry, helped her cook dinner, let her board; but: made her mark, let her dog out."""
+    But: made her mark, let her dog out.
+    """
     word, then = a.after[:2]
+    if a.before == "with" and belongs(word, "absent") and _ends(then):
+        return False
+    if belongs(a.before, "turn"):
+        after = a.after[1:] if belongs(word, "adverb") or is_ly_adverb(word) else a.after
+        described = belongs(after[0], "adjectives") or (after[0].endswith("ed") and len(after[0]) > 4)
+        if described and _ends(after[1]):
+            return False
     if not belongs(a.before, "let", "help", "make", "watch", "have"):
         return None
-    if (
-        belongs(then, "article") and word != PERSON and not a.proper
-    ):  # an article follows infinitives, not nouns
+    if belongs(then, "article") and word != PERSON and not a.proper:  # it follows infinitives, not nouns
         return False
     if belongs(a.before, "let") and not then and word != PERSON:
         return False
@@ -169,8 +291,13 @@ def _participle(a: Around) -> bool | None:
 
 
 def _bystander(a: Around) -> bool | None:
-    """the man behind her holds a cup, the woman next to her snored, that coat of his amazed us."""
+    """the man behind her holds a cup, the woman next to her snored, that coat of his amazed us.
+
+    And with any word before it: a friend of his came, half of her wanted to stay.
+    """
     word, then = a.after[:2]
+    if belongs(word, "finite"):
+        return False
     if not belongs(a.before, "preposition"):
         return None
     stems = (word[:-1], word[:-2]) if word.endswith("s") else ()
@@ -190,17 +317,15 @@ def _still_verb(a: Around) -> bool | None:
     return False if belongs(verb, "finite") or belongs(stem, "only") else None
 
 
-def _verb(a: Around) -> bool | None:
-    """a friend of his came, half of her wanted to stay."""
-    return False if belongs(a.after[0], "finite") else None
-
-
 def _adverb(a: Around) -> bool | None:
     """treats her very well, loved her even more; but: her very long letters, her once famous name."""
     if a.before in ("it", "them") and a.after[0] in ("all", "best"):  # gave it her all
         return True
     length = 0
-    while length < AHEAD and _is_adverb(a.after[length], first=length == 0):
+    for word in a.after:
+        noun = length > 0 and belongs(word, "noun_adverb")  # not at first: her home
+        if not (noun or belongs(word, "adverb") or is_ly_adverb(word)):
+            break
         length += 1
     if not length:
         return None
@@ -209,10 +334,6 @@ def _adverb(a: Around) -> bool | None:
         return True
     daily = rest == "every" and length + 1 < AHEAD and belongs(a.after[length + 1], "time")
     return not (_ends(rest) or daily)
-
-
-def _is_adverb(word: str, first: bool) -> bool:
-    return belongs(word, "adverb") or is_ly_adverb(word) or (not first and belongs(word, "noun_adverb"))
 
 
 def _back(a: Around) -> bool | None:
@@ -225,24 +346,3 @@ def _back(a: Around) -> bool | None:
     verb = belongs(a.before, "person") or (word == "back" and belongs(a.before, "give"))
     ends = _ends(then) or belongs(then, "adverb", "noun_adverb")
     return False if verb and belongs(word, "noun_adverb") and ends else None
-
-
-_Rule = Callable[[Around], bool | None]
-_HER: tuple[_Rule, ...] = (
-    _speech,
-    _edge,
-    _naming,
-    _telling,
-    _counting,
-    _giving,
-    _when,
-    _complement,
-    _causative,
-    _participle,
-    _bystander,
-    _verb,
-    _adverb,
-    _back,
-)
-# Nobody writes "made his cry" for hers: only what cannot follow a possessive speaks against a determiner.
-_HIS: tuple[_Rule, ...] = (_title_of_work, _edge, _bystander, _verb, _still_verb, _adverb)

@@ -8,5 +8,4 @@ FOLDER = DATA / "swap"
 
 
 def table_text(file: str) -> str:
-    """A table as it is written."""
     return (FOLDER / file).read_text(encoding="utf-8")

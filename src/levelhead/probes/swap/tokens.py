@@ -1,10 +1,9 @@
-"""Words, numbers and signs of an English text, and the classes of words that the rules look at."""
+"""Words, numbers and signs of an English text, and the classes of words that the rules use."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -54,7 +53,9 @@ class Token(NamedTuple):
         return letters[:1].isupper() and (len(letters) == 1 or letters[1:].islower())
 
 
-@lru_cache(maxsize=64)  # a text is read several times in a row: for its gender, for its twin, for names
+@lru_cache(
+    maxsize=64
+)  # a text is read several times in a row: for its gender, for its counterfactual, for names
 def tokenize(text: str) -> tuple[Token, ...]:
     """All tokens of a text in order; with their gaps they are the text, but for white space at its end."""
     pattern = _RARE if MAY_BE_RARE.search(text) else _ASCII if text.isascii() else _UNICODE
@@ -63,27 +64,19 @@ def tokenize(text: str) -> tuple[Token, ...]:
     gaps, words, starts = pieces[:-1:2], pieces[1::2], list(accumulate(map(len, pieces)))[::2]
     lower = [word.lower() for word in words]
     tokens = tuple(map(Token, words, lower, starts, map(_kind, words), gaps))
-    return tokens if _ABBREVIATIONS.isdisjoint(lower) else tuple(_with_full_stops(tokens))
-
-
-def _with_full_stops(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with "Mr" and "." made one."""
-    for i, token in enumerate(tokens):
-        if _is_stop_of(tokens, i):
-            continue
-        stop = "." if _is_stop_of(tokens, i + 1) else ""
-        yield token._replace(text=token.text + stop, lower=token.lower + stop)
-
-
-def _is_stop_of(tokens: Sequence[Token], i: int) -> bool:
-    """Whether tokens[i] is the full stop of an abbreviation before it."""
-    touches = 0 < i < len(tokens) and tokens[i].text == "." and not tokens[i].gap
-    return touches and tokens[i - 1].lower in _ABBREVIATIONS
+    if _ABBREVIATIONS.isdisjoint(lower):
+        return tokens
+    joined: list[Token] = []
+    for token in tokens:
+        if token.text == "." and not token.gap and joined and joined[-1].lower in _ABBREVIATIONS:
+            before = joined.pop()
+            token = before._replace(text=before.text + ".", lower=before.lower + ".")
+        joined.append(token)
+    return tuple(joined)
 
 
 @lru_cache(maxsize=1 << 16)
 def _kind(token: str) -> str:
-    """word, number, suffix, sign, or other."""
     if token.isalpha():
         return "word"
     if len(token) == 1:
@@ -104,24 +97,10 @@ def classes() -> dict[str, frozenset[str]]:
     }
 
 
-@cache
-def _classes_of() -> dict[str, frozenset[str]]:
-    by_word: dict[str, set[str]] = {}
-    for name, words in classes().items():
-        for word in words:
-            by_word.setdefault(word, set()).add(name)
-    return {word: frozenset(names) for word, names in by_word.items()}
-
-
 @lru_cache(maxsize=1 << 16)  # the rules ask the same of the same words again and again
 def belongs(word: str, *names: str) -> bool:
     """Whether a lower-case word is in one of these classes."""
-    return not _classes_of().get(word, frozenset()).isdisjoint(names)
-
-
-def common_words() -> frozenset[str]:
-    """The words of all classes: a capital does not make them names."""
-    return frozenset(_classes_of())
+    return any(word in classes()[name] for name in names)
 
 
 def is_ly_adverb(word: str) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from levelhead.errors import BadProbe
 from levelhead.probes.files import read_text, shown
@@ -50,9 +50,8 @@ class WordFile:
         return lines[index] if index < len(lines) else self.key_lines.get(key)
 
 
-@dataclass(frozen=True)
-class WordLists:
-    """What a checked word list says, ready to be made a test."""
+class WordLists(NamedTuple):
+    """What a checked word list says, in the order of a WordTest's fields."""
 
     name: str
     A: tuple[str, ...]
@@ -63,11 +62,10 @@ class WordLists:
     pairs: tuple[tuple[str, str], ...]
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     axis: str
-    not_covered: str = ""
+    not_covered: str
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A word of a set, with its line."""
 
     word: str
@@ -80,68 +78,17 @@ def read_word_file(path: Path) -> WordLists:
     Without A and B they are the first and second words of the pairs, as given. Without pairs, A and B of one
     length are counterparts line by line; of different lengths they have no counterparts.
     """
-    return _checked(_parse(path), path.stem)
-
-
-def checked_words(lists: Mapping[str, object]) -> WordLists:
-    """The same of lists in memory: {"X": [...], "Y": [...], "pairs": [...]}; complaints name no line."""
-    return _checked(
-        WordFile(IN_MEMORY, {key: _listed(value) for key, value in lists.items()}, {}, {}), IN_MEMORY
-    )
-
-
-def _listed(value: object) -> object:
-    """Tuples as lists, as TOML has them, at any depth."""
-    if isinstance(value, list | tuple):
-        return [_listed(each) for each in value]
-    return {key: _listed(each) for key, each in value.items()} if isinstance(value, Mapping) else value
-
-
-def _checked(file: WordFile, stem: str) -> WordLists:
-    _check_keys(file)
-    pairs = _pairs(file)
-    sets = {key: _words(file, key) for key in GROUPS if key in file.values}
-    if pairs is not None and not {"A", "B"} & sets.keys():
-        sets["A"], sets["B"] = [a for a, _ in pairs], [b for _, b in pairs]
-    for key in GROUPS:
-        if key not in sets:
-            raise file.fail(None, f"the list {key} is missing. {_NEEDED}.")
-    _check_overlaps(file, sets)
-    if pairs is not None:
-        _check_pairs(file, pairs, sets)
-    elif len(sets["A"]) == len(sets["B"]):
-        pairs = list(zip(sets["A"], sets["B"], strict=True))
-    A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
-    counterparts = tuple((a.word, b.word) for a, b in pairs or ())
-    name, axis = _text(file, "name", stem), _text(file, "axis", "").casefold()
-    parts, without = _parts(file, {*X, *Y}), _text(file, "not_covered", "")
-    return WordLists(name, A, B, X, Y, _labels(file), counterparts, parts, axis, without)
-
-
-def _parse(path: Path) -> WordFile:
     text = read_text(path, "Name a TOML file, saved as UTF-8.")
-    key_lines, value_lines = _scan(text, path.name)
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        at = re.search(r"at line (\d+)", str(error))
-        number = int(at[1]) if at else len(text.splitlines())
-        shown = (text.splitlines() or [""])[min(number, len(text.splitlines()) or 1) - 1].strip()
-        raise BadProbe(
-            f"{path.name} line {number}: not valid TOML near {shown[:60]!r} ({str(error).split(' (at')[0]}). "
-            'Write lists as ["word", "word"].'
-        ) from None
-    except (RecursionError, ValueError):
-        raise BadProbe(f"{path.name}: nested too deep, or a number is too long. {_NEEDED}.") from None
-    return WordFile(path.name, values, key_lines, value_lines)
-
-
-def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Lines of keys and of their single values; it need only be right about files that tomllib accepts."""
+    # Lines of keys and of their single values: the scan need only be right about files that tomllib accepts.
     key_lines: dict[str, int] = {}
     value_lines: dict[str, tuple[int, ...]] = {}
-    key, depth = "", 0
-    for token, line, is_key in _tokens(text):
+    key, depth, line, seen = "", 0, 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", seen, match.start())
+        seen, token = match.start(), match.group()
+        if match.lastgroup == "comment":
+            continue
+        is_key = match.lastgroup == "value" and re.match(r"[ \t]*=", text[match.end() : match.end() + 80])
         if token in "[{":
             depth += 1
         elif token in "]}":
@@ -150,36 +97,91 @@ def _scan(text: str, name: str) -> tuple[dict[str, int], dict[str, tuple[int, ..
             key = token.strip("\"'")
             if key in key_lines and key in KEYS:
                 first = f"was already given in line {key_lines[key]}"
-                raise BadProbe(f'{name} line {line}: the key "{key}" {first}. Join the two.')
+                raise BadProbe(f'{path.name} line {line}: the key "{key}" {first}. Join the two.')
             key_lines[key] = line
         elif token not in ",=":
             value_lines[key] = (*value_lines.get(key, ()), line)
-    return key_lines, value_lines
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        number = int(at[1]) if at else len(text.splitlines())
+        near = (text.splitlines() or [""])[min(number, len(text.splitlines()) or 1) - 1].strip()
+        raise BadProbe(
+            f"{path.name} line {number}: not valid TOML near {near[:60]!r} ({str(error).split(' (at')[0]}). "
+            'Write lists as ["word", "word"].'
+        ) from None
+    except (RecursionError, ValueError):
+        raise BadProbe(f"{path.name}: nested too deep, or a number is too long. {_NEEDED}.") from None
+    return _checked(WordFile(path.name, values, key_lines, value_lines), path.stem)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, int, bool]]:
-    """(token, its line counted from 1, whether an equals sign follows it)."""
-    line, seen = 1, 0
-    for match in _TOKEN.finditer(text):
-        line += text.count("\n", seen, match.start())
-        seen = match.start()
-        if match.lastgroup != "comment":
-            follows = re.match(r"[ \t]*=", text[match.end() : match.end() + 80])
-            yield match.group(), line, match.lastgroup == "value" and follows is not None
+def checked_words(lists: Mapping[str, object]) -> WordLists:
+    """The same of lists in memory: {"X": [...], "Y": [...], "pairs": [...]}; complaints name no line."""
+
+    def listed(value: object) -> object:
+        """Tuples as lists, as TOML has them, at any depth."""
+        if isinstance(value, list | tuple):
+            return [listed(each) for each in value]
+        return {key: listed(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+    values = {key: listed(value) for key, value in lists.items()}
+    return _checked(WordFile(IN_MEMORY, values, {}, {}), IN_MEMORY)
 
 
-def _check_keys(file: WordFile) -> None:
+def _checked(file: WordFile, stem: str) -> WordLists:
     for key in file.values:
         if key not in KEYS:
-            near = difflib.get_close_matches(key.casefold(), [k.casefold() for k in KEYS], 1, cutoff=0.5)
-            hint = f' Did you mean "{_spelled(near[0])}"?' if near else ""
-            raise file.fail(
-                file.key_lines.get(key), f'unknown key "{key}".{hint} Allowed: {", ".join(KEYS)}.'
-            )
-
-
-def _spelled(folded: str) -> str:
-    return next(key for key in KEYS if key.casefold() == folded)
+            folded = {known.casefold(): known for known in KEYS}
+            near = difflib.get_close_matches(key.casefold(), list(folded), 1, cutoff=0.5)
+            hint = f' Did you mean "{folded[near[0]]}"?' if near else ""
+            complaint = f'unknown key "{key}".{hint} Allowed: {", ".join(KEYS)}.'
+            raise file.fail(file.key_lines.get(key), complaint)
+    pairs = _pairs(file)
+    sets: dict[str, list[Entry]] = {}
+    for key in GROUPS:
+        if key in file.values:
+            words, line = file.values[key], file.key_lines.get(key)
+            if not isinstance(words, list):
+                complaint = f'{key} is {shown(words)}; it must be a list such as ["word", "word"].'
+                raise file.fail(line, complaint)
+            if not words:
+                raise file.fail(line, f"the list {key} is empty; give it at least one word.")
+            sets[key] = [_entry(file, key, i, word) for i, word in enumerate(words)]
+    if pairs is not None and not {"A", "B"} & sets.keys():
+        sets["A"], sets["B"] = [a for a, _ in pairs], [b for _, b in pairs]
+    if missing := [key for key in GROUPS if key not in sets]:
+        raise file.fail(None, f"the list {missing[0]} is missing. {_NEEDED}.")
+    # No word may stand in two sets: its own similarity to itself, 1, would be counted as bias.
+    seen: dict[str, tuple[str, Entry]] = {}
+    for key in GROUPS:
+        for entry in sets[key]:
+            other, first = seen.setdefault(entry.word.casefold(), (key, entry))
+            if other != key:
+                place = "" if first.line is None else f" (line {first.line})"
+                both = f'"{entry.word}" is in {key} and in {other}{place}'
+                raise file.fail(entry.line, f"{both}; keep it in one of them.")
+    for pair in pairs or ():
+        for entry, key in zip(pair, "AB", strict=True):
+            listed = [each.word for each in sets[key]]
+            if entry.word not in listed:
+                near = difflib.get_close_matches(entry.word, listed, 1)
+                hint = f'did you mean "{near[0]}"?' if near else f"add it to {key}, or remove the pair."
+                raise file.fail(entry.line, f'"{entry.word}" in pairs is not in {key}; {hint}')
+    if pairs is None and len(sets["A"]) == len(sets["B"]):
+        pairs = list(zip(sets["A"], sets["B"], strict=True))
+    A, B, X, Y = (tuple(entry.word for entry in sets[key]) for key in GROUPS)
+    counterparts = tuple((a.word, b.word) for a, b in pairs or ())
+    name, axis = _text(file, "name", stem), _text(file, "axis", "").casefold()
+    parts, without = _parts(file, {*X, *Y}), _text(file, "not_covered", "")
+    labels = file.values.get("labels", list(GROUPS))
+    given = labels if isinstance(labels, list) else []
+    texts = [label for label in given if isinstance(label, str) and label]
+    if len(texts) != len(GROUPS) or texts != labels:
+        complaint = f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
+        raise file.fail(file.line("labels"), complaint)
+    four = (texts[0], texts[1], texts[2], texts[3])
+    return WordLists(name, A, B, X, Y, four, counterparts, parts, axis, without)
 
 
 def _text(file: WordFile, key: str, default: str) -> str:
@@ -187,17 +189,6 @@ def _text(file: WordFile, key: str, default: str) -> str:
     if not isinstance(text, str) or (key in file.values and not text.strip()):
         raise file.fail(file.line(key), f"{key} is {shown(text)}; it must be a text in quotes.")
     return text.strip()
-
-
-def _labels(file: WordFile) -> tuple[str, str, str, str]:
-    labels = file.values.get("labels", list(GROUPS))
-    given = labels if isinstance(labels, list) else []
-    texts = [label for label in given if isinstance(label, str) and label]
-    if len(texts) != len(GROUPS) or texts != labels:
-        raise file.fail(
-            file.line("labels"), f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
-        )
-    return texts[0], texts[1], texts[2], texts[3]
 
 
 def _parts(file: WordFile, targets: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -210,21 +201,9 @@ def _parts(file: WordFile, targets: set[str]) -> tuple[tuple[str, tuple[str, ...
         if not isinstance(words, list) or not words:
             raise file.fail(line, f'the part "{name}" is {shown(words)}; it must be a list of targets.')
         if other := [word for word in words if not isinstance(word, str) or word not in targets]:
-            raise file.fail(
-                line, f"{shown(other[0])} in the part {name!r} is neither in X nor in Y; remove it."
-            )
+            complaint = f"{shown(other[0])} in the part {name!r} is neither in X nor in Y; remove it."
+            raise file.fail(line, complaint)
     return tuple((str(name), tuple(words)) for name, words in parts.items())
-
-
-def _words(file: WordFile, key: str) -> list[Entry]:
-    words = file.values[key]
-    if not isinstance(words, list):
-        raise file.fail(
-            file.key_lines.get(key), f'{key} is {shown(words)}; it must be a list such as ["word", "word"].'
-        )
-    if not words:
-        raise file.fail(file.key_lines.get(key), f"the list {key} is empty; give it at least one word.")
-    return [_entry(file, key, i, word) for i, word in enumerate(words)]
 
 
 def _entry(file: WordFile, key: str, index: int, word: object) -> Entry:
@@ -243,36 +222,13 @@ def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
         return None
     pairs = file.values["pairs"]
     if not isinstance(pairs, list) or not pairs:
-        raise file.fail(
-            file.key_lines.get("pairs"), 'pairs must be a list such as [["word", "counterpart"]].'
-        )
-    entries, count = [], 0
-    for pair in pairs:
+        complaint = 'pairs must be a list such as [["word", "counterpart"]].'
+        raise file.fail(file.key_lines.get("pairs"), complaint)
+    entries = []
+    for i, pair in enumerate(pairs):
         if not isinstance(pair, list) or len(pair) != 2:
-            line = file.line("pairs", count)
+            line = file.line("pairs", 2 * i)
             raise file.fail(line, f"{shown(pair, 80)} in pairs is not a pair; write two words in brackets.")
-        entries.append((_entry(file, "pairs", count, pair[0]), _entry(file, "pairs", count + 1, pair[1])))
-        count += 2
+        first, second = (_entry(file, "pairs", 2 * i + k, word) for k, word in enumerate(pair))
+        entries.append((first, second))
     return entries
-
-
-def _check_overlaps(file: WordFile, sets: Mapping[str, list[Entry]]) -> None:
-    """No word may stand in two sets: its own similarity to itself, 1, would be counted as bias."""
-    seen: dict[str, tuple[str, Entry]] = {}
-    for key in GROUPS:
-        for entry in sets[key]:
-            other, first = seen.setdefault(entry.word.casefold(), (key, entry))
-            if other != key:
-                place = "" if first.line is None else f" (line {first.line})"
-                both = f'"{entry.word}" is in {key} and in {other}{place}'
-                raise file.fail(entry.line, f"{both}; keep it in one of them.")
-
-
-def _check_pairs(file: WordFile, pairs: list[tuple[Entry, Entry]], sets: Mapping[str, list[Entry]]) -> None:
-    for pair in pairs:
-        for entry, key in zip(pair, "AB", strict=True):
-            listed = [other.word for other in sets[key]]
-            if entry.word not in listed:
-                near = difflib.get_close_matches(entry.word, listed, 1)
-                hint = f'did you mean "{near[0]}"?' if near else f"add it to {key}, or remove the pair."
-                raise file.fail(entry.line, f'"{entry.word}" in pairs is not in {key}; {hint}')

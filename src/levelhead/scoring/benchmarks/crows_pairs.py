@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, hub_rows, table_rows
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, RULES, PairBenchmark, SentencePair
 
 DIRECTIONS = ("stereo", "antistereo")
@@ -54,13 +54,13 @@ class CrowsPairs(PairBenchmark):
         hub="nyu-mll/crows_pairs",
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         if reader.source.is_hub:
             rows = hub_rows(reader.source)
         else:
             rows = table_rows(reader.source.files()[0], _COLUMNS)
-        return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
+        return chosen_items(self.info, reader, reader.read(rows, _pair), selection)
 
 
 def _pair(row: Row) -> SentencePair:

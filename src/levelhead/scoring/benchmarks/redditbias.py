@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from levelhead.errors import BadProbe
-from levelhead.measures.choices import ChoiceLogs, Score
-from levelhead.measures.score_infos import PERPLEXITY_INFO
+from levelhead.measures.catalog import PERPLEXITY_INFO
+from levelhead.measures.choices import Score
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, counterpart, table_rows
-from levelhead.scoring.benchmarks.candidates import Candidates, Part
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, Rule, chosen_items
+from levelhead.scoring.benchmarks.choices import Candidates, Part
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Rule, Selection, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, PairBenchmark, SentencePair
 
 PERPLEXITY, NATS = "original", "levelhead"
@@ -33,6 +33,7 @@ _TEXT = "comments_processed"
 
 
 class RedditBias(PairBenchmark):
+    summed, rounded = (), ()  # both rules score means per token
     natural_per_token = True
     info = BenchmarkInfo(
         name="redditbias",
@@ -57,7 +58,7 @@ class RedditBias(PairBenchmark):
         scores=(*PAIR_SCORES, PERPLEXITY_INFO),
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         pairs: list[SentencePair] = []
         for file in reader.source.files():
@@ -75,13 +76,10 @@ class RedditBias(PairBenchmark):
                 for row, other in zip(given, others, strict=True)
             ]
             pairs += reader.read(rows, partial(_pair, kind=kind))
-        return chosen_items(self.info, reader, pairs, asked)
+        return chosen_items(self.info, reader, pairs, selection)
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         return lambda pair: [[Part(Text(pair.more))], [Part(Text(pair.less))]]
-
-    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
-        return logs.per_token()
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         """Share and gap as of every pair; by the original rule also the difference of perplexities.

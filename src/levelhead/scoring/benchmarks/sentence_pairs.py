@@ -8,15 +8,13 @@ from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from levelhead.measures.choices import ANTI, SHARE, STEREOTYPE, ChoiceLogs, Score, preferred
-from levelhead.measures.score_infos import GAP_INFO, SHARE_INFO
+from levelhead.measures.catalog import GAP_INFO, SHARE_INFO
+from levelhead.measures.choices import SHARE, Score, preferred
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
-from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, row_of
-from levelhead.scoring.benchmarks.choices import ChoiceBenchmark
+from levelhead.scoring.benchmarks.choices import TOO_LONG, Candidates, ChoiceBenchmark, Part, row_of
 from levelhead.scoring.benchmarks.protocol import Item, Items, Rule
 
 LEVELHEAD, ORIGINAL, BIAS_BENCH, LM_EVAL = "levelhead", "original", "bias-bench", "lm-eval"
@@ -55,21 +53,31 @@ PAIR_SCORES = (SHARE_INFO, GAP_INFO)
 class PairBenchmark(ChoiceBenchmark):
     """A benchmark of sentence pairs: the share of pairs whose first sentence wins, and the gap in nats."""
 
+    summed: tuple[str, ...] = (LEVELHEAD, ORIGINAL, LM_EVAL, PRONOUN, SHARED)
+    rounded: tuple[str, ...] = (ORIGINAL, BIAS_BENCH)
+
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
-        masked = "causal" not in model.abilities
+        shared = rule not in (BIAS_BENCH, PRONOUN)  # tokens are scored, or those of each sentence alone
 
         def of(pair: SentencePair) -> Candidates | str:
             texts = [Text(pair.more), Text(pair.less)]
-            if not masked:
+            if "causal" in model.abilities:
                 return [[Part(text)] for text in texts]
-            return _aligned(model, texts, shared=rule not in (BIAS_BENCH, PRONOUN))
+            rows = [row for row in (row_of(model, text) for text in texts) if row is not None]
+            if len(rows) < 2:
+                return TOO_LONG
+            own = [np.flatnonzero(row.part != -1) for row in rows]
+            ids = [[int(i) for i in row.ids[real]] for row, real in zip(rows, own, strict=True)]
+            chosen: tuple[list[int], list[int]] = ([], [])
+            for kind, a, b, c, d in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
+                if (kind == "equal") == shared:
+                    chosen[0].extend(int(p) for p in own[0][a:b])
+                    chosen[1].extend(int(p) for p in own[1][c:d])
+            if not all(chosen):
+                return NO_SHARED if shared else NO_DIFFERENT
+            return [[Part(text, positions=tuple(some))] for text, some in zip(texts, chosen, strict=True)]
 
         return of
-
-    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
-        if rule == BIAS_BENCH:
-            return np.asarray(np.round(logs.per_token(), 3))
-        return np.asarray(np.round(logs.total(), 3)) if rule == ORIGINAL else logs.total()
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         clusters = [pair.cluster for pair in items]
@@ -82,9 +90,6 @@ class PairBenchmark(ChoiceBenchmark):
             Score("gap", gap, clusters, 0.0, details=absolute, scaled=True),
         ]
 
-    def roles(self, items: Sequence[Any]) -> NDArray[np.int64]:
-        return np.tile(np.asarray([STEREOTYPE, ANTI], np.int64), (len(items), 1))
-
     def groups(self, items: Sequence[Any]) -> dict[str, list[int]]:
         found = super().groups(items)
         for direction in dict.fromkeys(pair.direction for pair in items):
@@ -94,20 +99,3 @@ class PairBenchmark(ChoiceBenchmark):
         if flawed:
             found |= {FLAWED: flawed, SOUND: [i for i in range(len(items)) if i not in set(flawed)]}
         return {label: numbers for label, numbers in found.items() if numbers}
-
-
-def _aligned(model: Model, texts: Sequence[Text], shared: bool) -> Candidates | str:
-    """Both sentences with the tokens that they share, or with those that are their own."""
-    rows = [row_of(model, text) for text in texts]
-    if rows[0] is None or rows[1] is None:
-        return TOO_LONG
-    own = [np.flatnonzero(row.part != -1) for row in rows if row is not None]
-    ids = [[int(i) for i in row.ids[real]] for row, real in zip(rows, own, strict=True) if row is not None]
-    chosen: tuple[list[int], list[int]] = ([], [])
-    for kind, a, b, c, d in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
-        if (kind == "equal") == shared:
-            chosen[0].extend(int(p) for p in own[0][a:b])
-            chosen[1].extend(int(p) for p in own[1][c:d])
-    if not all(chosen):
-        return NO_SHARED if shared else NO_DIFFERENT
-    return [[Part(text, positions=tuple(some))] for text, some in zip(texts, chosen, strict=True)]

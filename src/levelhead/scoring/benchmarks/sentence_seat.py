@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Pooling
 from levelhead.errors import BadProbe, CannotDo
+from levelhead.measures.catalog import EFFECT_INFO
 from levelhead.measures.choices import RULE
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.score_infos import EFFECT_INFO
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader
 from levelhead.probes.words import SentenceTest, load_seat_test
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
-from levelhead.scoring.item_values import ItemValues
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
+from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.seat import ask_sentence_seat
-
-_POOLINGS: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "last": "last", "mean-special": "mean-special"}
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,16 @@ class SentenceSeat:
         scores=(EFFECT_INFO,),
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         if reader.source.is_hub:
             raise BadProbe(f"{data}: SEAT is read from its published files. Give {self.info.files[0]}.")
         tests = [load_seat_test(file) for file in reader.source.files()]
         items = [Association(test.name, test.name, test.name, test) for test in tests]
-        return chosen_items(self.info, reader, items, asked)
+        return chosen_items(self.info, reader, items, selection)
 
     def why_not(self, model: Model, rule: str | None = None) -> str:
-        if _POOLINGS[self.info.rule(rule).name] == "cls" and model.family.causal:
+        if self.info.rule(rule).name == "cls" and model.family.causal:
             return f"{model.name} is causal: its first token sees nothing of the text"
         return ""
 
@@ -77,8 +76,8 @@ class SentenceSeat:
         name = self.info.rule(rule).name
         known = {"benchmark": self.info.name, RULE: name}
         found: list[list[Measurement]] = [[] for _ in variants]
+        pooling = cast(Pooling, name)  # the rules are the poolings
         for item in items.items:
-            pooling = _POOLINGS[name]
             answers = ask_sentence_seat(model, item.test, variants, pooling=pooling, resampling=resampling)
             for own, each in zip(found, answers, strict=True):
                 label = f"{self.info.name} {EFFECT_INFO.name}, {item.test.name}"

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
+from levelhead.measures.catalog import GAP_INFO, ICAT_INFO, LMS_INFO, SS_INFO
 from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, Score, stereoset_scores
-from levelhead.measures.score_infos import GAP_INFO, ICAT_INFO, LMS_INFO, SS_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.chat import require_chat
-from levelhead.models.encoding import Text
+from levelhead.models.concurrency import TOKENIZING
+from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_content, table_rows
-from levelhead.probes.files import Place, finite
-from levelhead.probes.triples.files import labeled_sentences
-from levelhead.probes.triples.written import LABELS
-from levelhead.scoring.benchmarks.blanks import BLANK, filled_blank, grown_parts, masked_parts
-from levelhead.scoring.benchmarks.candidates import TOO_LONG, Candidates, Part, continuations, row_of
-from levelhead.scoring.benchmarks.choices import Answered, ChoiceBenchmark
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Item, Items, Rule, chosen_items
-from levelhead.scoring.item_values import ItemValues
+from levelhead.probes.benchmark_files import Reader, Row, hub_rows, table_rows
+from levelhead.probes.files import Place, finite, read_json
+from levelhead.probes.triples.files import LABELS, labeled_sentences
+from levelhead.scoring.benchmarks.choices import (
+    TOO_LONG,
+    Answered,
+    Candidates,
+    ChoiceBenchmark,
+    Part,
+    continuations,
+    row_of,
+)
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
 from levelhead.scoring.objective import Objective
 
+BLANK = "BLANK"
+CUT = "a candidate's subword tokens cannot be written one after the other"
 LEVELHEAD, ORIGINAL, BIAS_BENCH = "levelhead", "original", "bias-bench"
 NO_BLANK, NOT_ALIGNED = "not one BLANK in the context", "a sentence is not its context with BLANK filled in"
 NO_PREDICTION = "no prediction for one of its sentences"
-_TABLE = {
-    "stereotype": "Stereotype Sentence",
-    "anti-stereotype": "Anti-stereotype Sentence",
-    "unrelated": "Unrelated Sentence",
-}
+_TABLE = {label: f"{label.capitalize()} Sentence" for label in ("stereotype", "anti-stereotype", "unrelated")}
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,7 @@ class Triple(Item):
     ids: tuple[str, str, str] = ("", "", "")
 
 
-_WARNING = "many items are unclear, or compare what is no stereotype (Blodgett et al. 2021)"
-_SOURCE = "Nadeem et al. 2021, github.com/moinnadeem/StereoSet"
 _FILES = ("dev.json", "test.json")
-_SCORES = (SS_INFO, LMS_INFO, ICAT_INFO, GAP_INFO)
 _TERMS = "LMS, SS and ICAT by target term; a tie loses"
 
 
@@ -63,49 +63,48 @@ class StereoSet(ChoiceBenchmark):
 
     choices = 3
     natural_per_token = True
+    roles_of_choices = (STEREOTYPE, ANTI, UNRELATED)
     task: str
+    has_blank = False  # in the context, which is to be filled
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
-        triples = reader.read(self._rows(reader), self._triple)
-        return chosen_items(self.info, reader, triples, asked)
-
-    def _rows(self, reader: Reader) -> Iterator[Row]:
+        rows: list[Row] = []
         if reader.source.is_hub:
-            yield from hub_rows(reader.source, "validation")
-            return
-        for file in reader.source.files():
-            if file.suffix == ".json":
-                yield from task_rows(file, "data", self.task)
-                return
-            yield from table_rows(file, ("Domain", "Target", "Context", *_TABLE.values()))
+            rows += hub_rows(reader.source, "validation")
+        for file in [] if reader.source.is_hub else reader.source.files():
+            if file.suffix == ".json":  # holds all items
+                rows += task_rows(file, "data", self.task)
+                break
+            rows += table_rows(file, ("Domain", "Target", "Context", *_TABLE.values()))
+        return chosen_items(self.info, reader, reader.read(rows, self._triple), selection)
 
     def _triple(self, row: Row) -> Triple:
-        ids = ("", "", "")
+        numbers: dict[str, str] = {}
         if row.cell("Context") is not None:
             names = ("Domain", "Target", "Context")
             by_label = {label: row.text(column) for label, column in _TABLE.items()}
         else:
             names = ("bias_type", "target", "context")
-            by_label, ids = _labeled(row)
+            given = row.cell("sentences")
+            pairs = list(labeled_sentences(row.place, given))
+            if sorted(label for label, _ in pairs) != sorted(LABELS):
+                raise row.unusable("not one sentence of each label", "each label needs one sentence.")
+            by_label, records = dict(pairs), given if isinstance(given, list) else [{}] * len(pairs)
+            ids = [str(Row(row.place, record).cell("id") or "") for record in records]
+            numbers = {label: number for (label, _), number in zip(pairs, ids, strict=True)}
         category, target, context = (" ".join(row.text(name).split()) for name in names)
         first, second, third = (" ".join(by_label[label].split()) for label in LABELS)
         if not (first and second and third):
             raise row.unusable("a sentence is empty", "each label needs a sentence.")
-        self.check(row, context)
-        return Triple(str(row.place.number), category, target, context, (first, second, third), ids)
-
-    def check(self, row: Row, context: str) -> None:
-        """Refuse a context that the task cannot ask about."""
-
-    def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
-        return logs.per_token()
+        if self.has_blank and context.count(BLANK) != 1:
+            raise row.unusable(NO_BLANK, f"{context[:60]!r} needs one BLANK.")
+        one, two, three = (numbers.get(label, "") for label in LABELS)
+        about = (str(row.place.number), category, target, context)
+        return Triple(*about, (first, second, third), (one, two, three))
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         return stereoset_scores(x, [item.cluster for item in items], 0.5 if rule == LEVELHEAD else 0.0)
-
-    def roles(self, items: Sequence[Any]) -> NDArray[np.int64]:
-        return np.tile(np.asarray([STEREOTYPE, ANTI, UNRELATED], np.int64), (len(items), 1))
 
     def predicted(self, items: Items, file: Path) -> Answered:
         rows = task_rows(file, self.task)
@@ -121,7 +120,7 @@ class StereoSet(ChoiceBenchmark):
 
 def task_rows(file: Path, *names: str) -> list[Row]:
     """The entries of one task in a file of StereoSet's."""
-    entries = json_content(file)
+    entries = read_json(file, "Save it as UTF-8.")
     for name in names:
         entries = entries.get(name) if isinstance(entries, dict) else None
     if not isinstance(entries, list):
@@ -130,20 +129,9 @@ def task_rows(file: Path, *names: str) -> list[Row]:
     return [Row(Place(file.name, number, "entry"), entry) for number, entry in enumerate(named, start=1)]
 
 
-def _labeled(row: Row) -> tuple[dict[str, str], tuple[str, str, str]]:
-    """The three sentences of an entry by their labels, and their ids in the order of LABELS."""
-    given = row.cell("sentences")
-    pairs = list(labeled_sentences(row.place, given))
-    if sorted(label for label, _ in pairs) != sorted(LABELS):
-        raise row.unusable("not one sentence of each label", "each label needs one sentence.")
-    records = given if isinstance(given, list) else [{}] * len(pairs)
-    numbers = [str(Row(row.place, record).cell("id") or "") for record in records]
-    ids = {label: number for (label, _), number in zip(pairs, numbers, strict=True)}
-    return dict(pairs), (ids[LABELS[0]], ids[LABELS[1]], ids[LABELS[2]])
-
-
 class Intrasentence(StereoSet):
     task = "intrasentence"
+    has_blank = True
     info = BenchmarkInfo(
         name="stereoset",
         title="StereoSet, intrasentence",
@@ -156,19 +144,15 @@ class Intrasentence(StereoSet):
             Rule(BIAS_BENCH, "as the original, the word's tokens without a leading space"),
         ),
         licence="CC BY-SA 4.0",
-        source=_SOURCE,
-        warning=_WARNING,
+        source="Nadeem et al. 2021, github.com/moinnadeem/StereoSet",
+        warning="many items are unclear, or compare what is no stereotype (Blodgett et al. 2021)",
         year=2020,
         files=(*_FILES, "intrasentence*.csv"),
         folder="StereoSet",
         categories=("gender", "profession", "race", "religion"),
-        scores=_SCORES,
+        scores=(SS_INFO, LMS_INFO, ICAT_INFO, GAP_INFO),
         hub="McGill-NLP/stereoset",
     )
-
-    def check(self, row: Row, context: str) -> None:
-        if context.count(BLANK) != 1:
-            raise row.unusable(NO_BLANK, f"{context[:60]!r} needs one BLANK.")
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         masked = "causal" not in model.abilities
@@ -189,32 +173,82 @@ class Intrasentence(StereoSet):
         return of
 
     def reduced(self, logs: ChoiceLogs, rule: str) -> FloatArray:
-        masked = bool((logs.tokens == 1).all())  # each part asks for one token of the word
+        masked = bool((logs.tokens == 1).all())  # each part scores one token of the word
         return logs.mean_probability() if rule != LEVELHEAD and masked else logs.per_token()
+
+
+def filled_blank(context: str, sentence: str, whole: bool) -> tuple[str, str, str] | None:
+    """What stands before the blank, in it, and behind it.
+
+    whole: all words that fill it. Else, as published, the one word at its place without punctuation.
+    """
+    before, after = context.split(BLANK)
+    if whole and sentence.startswith(before) and sentence.endswith(after):
+        word = sentence[len(before) : len(sentence) - len(after)].strip()
+        return (before, word, after) if word else None
+    place = next(i for i, word in enumerate(context.split(" ")) if BLANK in word)
+    words = sentence.split(" ")
+    word = words[place].strip(string.punctuation) if place < len(words) else ""
+    return (before, word, after) if word else None
+
+
+def grown_parts(model: Model, before: str, word: str, after: str, _: bool) -> list[Part] | str:
+    """The word grown token by token; of each text the last token is scored."""
+    whole = row_of(model, Text(f"{before}{word}{after}"))
+    if whole is None:
+        return TOO_LONG
+    start = len(before)
+    tokens = whole.tokens_of((start, start + len(word)))
+    parts = []
+    for token in tokens:
+        end = int(whole.offsets[token, 1])
+        text = Text(f"{before}{word[: end - start]}{after}")
+        row = row_of(model, text)
+        if row is None or len(row.ids) <= token or row.ids[token] != whole.ids[token]:
+            return CUT
+        parts.append(Part(text, positions=(int(token),)))
+    return parts or CUT
+
+
+def masked_parts(model: Model, before: str, word: str, after: str, bare: bool) -> list[Part] | str:
+    """As published: the tokens of the word so far, then one mask token, at which the next one is read.
+
+    bare: the word is tokenized without the space that stands before it.
+    """
+    mask, written = mask_id(model), str(model.tokenizer.mask_token)
+    whole = row_of(model, Text(f"{before}{word}{after}"))
+    if whole is None:
+        return TOO_LONG
+    ids = [int(i) for i in whole.ids[whole.tokens_of((len(before), len(before) + len(word)))]]
+    if bare:
+        with TOKENIZING:
+            ids = list(model.tokenizer(word, add_special_tokens=False)["input_ids"])
+    parts = []
+    for place, token in enumerate(ids):
+        so_far = model.tokenizer.decode(ids[:place]).strip() if place else ""
+        text = Text(f"{before}{so_far}{written}{after}")
+        row = row_of(model, text)
+        masks = [] if row is None else [int(p) for p in np.flatnonzero(row.ids == mask)]
+        if len(masks) != 1:
+            return CUT
+        parts.append(Part(text, positions=(masks[0],), instead=(token,)))
+    return parts or CUT
 
 
 class Intersentence(StereoSet):
     task = "intersentence"
-    info = BenchmarkInfo(
+    info = replace(
+        Intrasentence.info,
         name="stereoset-inter",
         title="StereoSet, intersentence",
         question="Which sentence follows: a stereotype, its opposite, or an unrelated one?",
         needs=("nsp", "causal"),
-        neutral="SS 0.5; LMS and ICAT 1 are ideal",
         rules=(
             Rule(LEVELHEAD, "next-sentence head, or mean log p per token given the context; ties one half",
                  ("nsp", "causal")),
             Rule(ORIGINAL, f"the same; {_TERMS}", ("nsp", "causal")),
         ),
-        licence="CC BY-SA 4.0",
-        source=_SOURCE,
-        warning=_WARNING,
-        year=2020,
         files=(*_FILES, "intersentence*.csv"),
-        folder="StereoSet",
-        categories=("gender", "profession", "race", "religion"),
-        scores=_SCORES,
-        hub="McGill-NLP/stereoset",
         chat=True,
     )  # fmt: skip
 
@@ -236,13 +270,6 @@ class Intersentence(StereoSet):
         logits = read_one(model, Pooled(texts), variants, label=self.info.title).astype(np.float64)
         x = (logits[..., 0] - logits[..., 1]).reshape(len(variants), -1, self.choices)
         return Answered(tuple(kept), list(x), dict(unscored), list(x[..., 0] - x[..., 1]))
-
-    def natural(self, model: Model, items: Items, variants: Sequence[Variant]) -> ItemValues:
-        if "causal" in model.abilities:
-            return super().natural(model, items, variants)
-        answered = self.answered(model, items, LEVELHEAD, variants)
-        gaps = np.stack(answered.nats)
-        return ItemValues(self.info.name, "nats", gaps, np.asarray([i.cluster for i in answered.items]))
 
     def objective(self, model: Model, items: Items) -> Objective | None:
         return super().objective(model, items) if "causal" in model.abilities else None

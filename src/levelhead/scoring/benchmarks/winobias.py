@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, counterpart, text_lines
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import (
     PAIR_SCORES,
     PRONOUN_RULES,
@@ -29,7 +29,7 @@ class WinoBias(PairBenchmark):
         rules=PRONOUN_RULES,
         licence="MIT",
         source="Zhao et al. 2018, github.com/uclanlp/corefBias",
-        warning="made for coreference systems; a likelihood is a proxy, and two genders are asked only",
+        warning="made for coreference systems; a likelihood is a proxy, and it covers two genders only",
         year=2018,
         files=("pro_stereotyped_type*.txt.dev", "pro_stereotyped_type*.txt.test"),
         folder="WinoBias",
@@ -38,7 +38,7 @@ class WinoBias(PairBenchmark):
         hub="uclanlp/wino_bias",
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         pairs: list[SentencePair] = []
         for pro in reader.source.files():
@@ -50,7 +50,7 @@ class WinoBias(PairBenchmark):
             ]
             kind = "type2" if "type2" in pro.name else "type1"
             pairs += reader.read(rows, partial(_pair, kind=kind))
-        return chosen_items(self.info, reader, pairs, asked)
+        return chosen_items(self.info, reader, pairs, selection)
 
 
 def _pair(row: Row, kind: str) -> SentencePair:
@@ -59,16 +59,13 @@ def _pair(row: Row, kind: str) -> SentencePair:
     pro, anti = (text.replace("[", "").replace("]", "") for text in marked)
     words = list(zip(pro.lower().split(), anti.lower().split(), strict=False))
     changed = [(re.sub(r"\W", "", a), re.sub(r"\W", "", b)) for a, b in words if a != b]
-    genders = [(_gender(a), _gender(b)) for a, b in changed]
+    gender_of = {word: "female" for word in _FEMALE} | {word: "male" for word in _MALE}
+    genders = [(gender_of.get(a, ""), gender_of.get(b, "")) for a, b in changed]
     if len(pro.split()) != len(anti.split()) or not genders or "" in genders[0]:
         raise row.unusable("the two files have no such pair", f"{pro[:60]!r} and {anti[:60]!r} do not match.")
     entity = re.findall(r"\[([^\]]*)\]", marked[0])
     cluster = entity[0].lower() if entity else str(row.place.number)
     return SentencePair(f"{kind} {row.place.number}", kind, cluster, pro, anti, f"stereotype {genders[0][0]}")
-
-
-def _gender(word: str) -> str:
-    return "female" if word in _FEMALE else "male" if word in _MALE else ""
 
 
 WINOBIAS = WinoBias()

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from levelhead.errors import BadProbe
+from levelhead.measures.catalog import CORRELATION_INFO
 from levelhead.measures.choices import Score, correlation_score
-from levelhead.measures.score_infos import CORRELATION_INFO
 from levelhead.measures.statistics import FloatArray
 from levelhead.probes.benchmark_files import Reader, Row, table_rows
 from levelhead.probes.files import Place
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import (
     PAIR_SCORES,
     PRONOUN_RULES,
@@ -33,11 +33,6 @@ class OccupationPair(SentencePair):
     """The same sentence with the pronoun of the gender that is common in the occupation, and the other."""
 
     women: float = 50.0  # percent of those who work in it
-
-    @property
-    def female_first(self) -> bool:
-        """Whether the first sentence has the female pronoun."""
-        return self.women > 50
 
 
 class Winogender(PairBenchmark):
@@ -59,12 +54,15 @@ class Winogender(PairBenchmark):
         hub="oskarvanderwal/winogender",
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         statistics = reader.source.beside(_STATISTICS)
         if statistics is None:
             raise BadProbe(f"{data}: no {_STATISTICS} in it, which has the shares of women. Put it there.")
-        women = _shares(statistics)
+        # percent of women in an occupation, of the U.S. Bureau of Labor Statistics
+        rows = table_rows(statistics, ("occupation", "bls_pct_female"))
+        numbers = {str(row.cell("occupation")): str(row.cell("bls_pct_female")) for row in rows}
+        women = {name: float(n) for name, n in numbers.items() if n.replace(".", "", 1).isdigit()}
         sentences: dict[tuple[str, ...], dict[str, object]] = {}
         places: dict[tuple[str, ...], Place] = {}
         for row in table_rows(reader.source.files()[0], ("sentid", "sentence")):
@@ -76,11 +74,11 @@ class Winogender(PairBenchmark):
             for key, cells in sentences.items()
             for pair in reader.read([Row(places[key], cells)], partial(_pair, key=key, shares=women))
         ]
-        return chosen_items(self.info, reader, pairs, asked)
+        return chosen_items(self.info, reader, pairs, selection)
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         """Share and gap as of every pair, and how log p(female) − log p(male) goes with women's share."""
-        sign = np.asarray([1.0 if pair.female_first else -1.0 for pair in items])
+        sign = np.asarray([1.0 if pair.women > 50 else -1.0 for pair in items])
         names = [pair.cluster for pair in items]
         occupations = sorted(set(names))
         gaps = sign * (x[:, 0] - x[:, 1])
@@ -89,13 +87,6 @@ class Winogender(PairBenchmark):
         women = [share[occupation] for occupation in occupations]
         found = correlation_score("correlation", np.asarray(means), np.asarray(women), occupations)
         return [*super().scores(items, rule, x), found]
-
-
-def _shares(file: Path) -> dict[str, float]:
-    """Occupation -> percent of women, of the U.S. Bureau of Labor Statistics."""
-    rows = table_rows(file, ("occupation", "bls_pct_female"))
-    numbers = {str(row.cell("occupation")): str(row.cell("bls_pct_female")) for row in rows}
-    return {name: float(n) for name, n in numbers.items() if n.replace(".", "", 1).isdigit()}
 
 
 def _pair(row: Row, key: tuple[str, ...], shares: Mapping[str, float]) -> OccupationPair:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelhead.probes.benchmark_files import Reader, Row, table_rows
-from levelhead.scoring.benchmarks.protocol import Asked, BenchmarkInfo, Items, chosen_items
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection, chosen_items
 from levelhead.scoring.benchmarks.sentence_pairs import PAIR_SCORES, RULES, PairBenchmark, SentencePair
 
 _COLUMNS = ("Gender_ID_x", "Gender_ID_y", "sent_x", "sent_y")
@@ -28,10 +28,10 @@ class WinoQueer(PairBenchmark):
         scores=PAIR_SCORES,
     )
 
-    def load(self, data: str | Path, asked: Asked) -> Items:
+    def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
         rows = table_rows(reader.source.files()[0], _COLUMNS)
-        return chosen_items(self.info, reader, reader.read(rows, _pair), asked)
+        return chosen_items(self.info, reader, reader.read(rows, _pair), selection)
 
 
 def _pair(row: Row) -> SentencePair:

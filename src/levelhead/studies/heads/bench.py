@@ -1,33 +1,111 @@
-"""The bench of the debias experiment: every strategy is asked the same questions on the same data."""
+"""The bench of the debias experiment: every strategy answers the same questions on the same data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.edits.sites import Variant
+from levelhead.edits.gates import all_heads, gates, removed
+from levelhead.edits.sites import Head, Variant
 from levelhead.engine.run import read_one
 from levelhead.measures.measurement import Measurement
+from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import WordTest
-from levelhead.results.records.debias import StrategyMeasured
+from levelhead.runs.common import BASE
 from levelhead.scoring.fluency import ask_fluency_and_change
 from levelhead.scoring.lpbs import ask_lpbs, ask_lpbs_tests, has_pronouns
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.seat import SEAT, turns
-from levelhead.scoring.word_table import WordTable, fitting, word_table
+from levelhead.scoring.seat import SEAT, WordTable, fitting, held_together, word_table
+from levelhead.studies.heads.crossfit import highest
+from levelhead.studies.heads.records import StrategyMeasured
 from levelhead.studies.heads.settings import DebiasSettings
-from levelhead.studies.heads.strategies import Strategy
 
-Answers = list[list[Measurement]]  # [variant][measure]
-Effects = tuple[float, float, float]  # SEAT on all words, on the first half, on the second
+_SWEEP = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 35, 40, 60, 80, 120, 160, 240, 320, 480)
+_LONGEST = 14  # steps of a default sweep
 Doubles = NDArray[np.float64]
+Answers = list[list[Measurement]]  # [variant][measure]
 OTHER_WORDS = "the half of the words that it was not chosen on, both ways round"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to debias: a name, the edits, and the heads that they concern."""
+
+    name: str
+    variant: Variant  # chosen on all words
+    heads: tuple[Head, ...] = ()
+    halves: tuple[Variant, Variant] | None = None  # chosen on either half; None: nothing depends on words
+
+
+UNTOUCHED_MODEL = Strategy(BASE, ())
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """Scores of heads on all words, and on either half of them, to choose on one and judge on the other."""
+
+    whole: Doubles  # [layer, head]
+    halves: tuple[Doubles, Doubles] | None = None  # None: the list is too short to be halved
+
+    def chosen(self, choose: Callable[[Doubles], Sequence[Strategy]]) -> list[Strategy]:
+        """Strategies that depend on scores, each chosen on all words and on either half."""
+        whole = choose(self.whole)
+        if self.halves is None:
+            return list(whole)
+        first, second = map(choose, self.halves)
+        return [
+            replace(strategy, halves=(one.variant, other.variant))
+            for strategy, one, other in zip(whole, first, second, strict=True)
+        ]
+
+
+def top(model: Model, scores: Doubles, k: int) -> Strategy:
+    """The removal of the k heads with the largest bias score."""
+    heads = tuple(highest(scores, k))
+    return Strategy(f"top-{k}", removed(model, heads), heads)
+
+
+def strategies(model: Model, scores: Doubles, settings: DebiasSettings) -> list[Strategy]:
+    """The strategies of Table 1 that need no draw, and the amplification that the paper only wishes for."""
+    k, order = settings.k, highest(scores, scores.size)
+    bottom = tuple(order[::-1][:k])
+    biased = tuple(order[: int((scores > 0).sum())])
+    return [
+        UNTOUCHED_MODEL,
+        top(model, scores, k),
+        Strategy(f"bottom-{k}", removed(model, bottom), bottom),
+        Strategy("all", removed(model, biased), biased),
+        Strategy(f"amplify-bottom-{k}", gates(model, dict.fromkeys(bottom, settings.amplify)), bottom),
+    ]
+
+
+def sweep(scores: Doubles, settings: DebiasSettings) -> list[int]:
+    """Numbers of removed heads; the last is every head with b > 0 (Table 3's layout)."""
+    biased = int((scores > 0).sum())
+    if settings.ks is not None:
+        return sorted({min(k, scores.size) for k in settings.ks})
+    return sorted({*[k for k in _SWEEP if k < biased][:_LONGEST], biased})
+
+
+def drawn(model: Model, name: str, count: int, seeds: Sequence[int]) -> list[Strategy]:
+    """The removal of so many heads drawn at random, once for each seed."""
+    everyone = all_heads(model)
+    draws = []
+    for seed in seeds:
+        chosen = np.random.default_rng([seed, count]).permutation(len(everyone))[:count]
+        heads = tuple(everyone[i] for i in sorted(chosen))
+        draws.append(Strategy(name, removed(model, heads), heads))
+    return draws
+
+
+# ---- what each of them answers
 
 
 def split_text(model: Model, text: str | None, sentences: int | None) -> tuple[list[str], Sequence[str]]:
@@ -61,7 +139,7 @@ class Bench:
         self._objective = word_objective(self._table)
         self._halves = [self._objective.about(part.words) for part in parts or ()]
         self.learning, self.judging = split_text(model, settings.text, settings.sentences)
-        self.resampling = settings.resampling
+        self.resampling = Resampling(settings.resamples, settings.seed)
 
     def measured(self, chosen: Sequence[Strategy]) -> list[StrategyMeasured]:
         """Every measure of every strategy."""
@@ -81,30 +159,30 @@ class Bench:
     def seats(self, chosen: Sequence[Strategy]) -> list[Measurement]:
         """|SEAT| of every strategy on the half of the words that it was not chosen on, mean of both ways
         round; where there are no halves, on all words."""
-        of_strategy = [
+        of_strategy = [  # if it is chosen on all words, on the first half, on the second
             (each.variant, *((self.parts and each.halves) or (each.variant, each.variant))) for each in chosen
         ]
         variants = list(dict.fromkeys(variant for some in of_strategy for variant in some))
-        effects: dict[Variant, Effects] = {}
-        for some in turns(variants, 2 * len(self._table.words) * int(self.model.config.hidden_size)):
+        # SEAT on all words, on the first half, on the second
+        effects: dict[Variant, tuple[float, float, float]] = {}
+        for some in held_together(variants, 2 * len(self._table.words) * int(self.model.config.hidden_size)):
             vectors = read_one(self.model, self._objective.reading, some, label="SEAT")
-            effects.update(zip(some, map(self._effects, vectors), strict=True))
-        return [self._judged(*(effects[variant] for variant in some)) for some in of_strategy]
-
-    def _effects(self, vectors: Doubles) -> Effects:
-        """SEAT of static vectors on all words, and on each half."""
-        whole = self._objective.lean(vectors)
-        first, second = [half.lean(vectors) for half in self._halves] or (whole, whole)
-        return whole, first, second
-
-    def _judged(self, whole: Effects, first: Effects, second: Effects) -> Measurement:
-        """One strategy, from its SEATs if it is chosen on all words, on the first half, on the second."""
+            for variant, own in zip(some, vectors, strict=True):
+                all_words = self._objective.lean(own)
+                first, second = [half.lean(own) for half in self._halves] or (all_words, all_words)
+                effects[variant] = all_words, first, second
         settings = {"judged on": OTHER_WORDS if self.parts is not None else "the words it was chosen on"}
-        ways = abs(first[2]), abs(second[1])
-        value = (ways[0] + ways[1]) / 2
-        details = {"all words, chosen on them": whole[0], "first way": ways[0], "second way": ways[1]}
-        n = len(self._table.contexts)
-        return Measurement(SEAT, value, n=n, neutral=0.0, details=details, settings=settings)
+        n, seats = len(self._table.contexts), []
+        for on_all, on_first, on_second in of_strategy:
+            ways = abs(effects[on_first][2]), abs(effects[on_second][1])
+            details = {
+                "all words, chosen on them": effects[on_all][0],
+                "first way": ways[0],
+                "second way": ways[1],
+            }
+            value = (ways[0] + ways[1]) / 2
+            seats.append(Measurement(SEAT, value, n=n, neutral=0.0, details=details, settings=settings))
+        return seats
 
     def lpbs(self, variants: Sequence[Variant]) -> Answers:
         """LPBS of the three shipped tests for a gender list with she and he, else of the list's own words."""

@@ -2,14 +2,11 @@
 
     minimize |b(g)|   subject to   log PPL(g) − log PPL(1) <= log bound,   0 <= g[layer, head] <= 2
 
-b is what an objective measures. Both sides have exact gradients in g (engine/gradients.py). A step
-d minimizes the linear model of |b| in a ball, inside the box and under the linear model of the bound; it is
-taken only if, measured, |b| falls and the bound holds, else it is shortened. So the gates never get worse
-than where they started. Bounds are visited from tight to loose, each from the gates of the one before: one
-search gives the whole trade-off.
-
-Contexts and sentences used here are a part of the study's; what is left serves as the honest test. The paper
-ranks heads and removes the first k; learning goes beyond it (docs/method.md, Targeted debiasing).
+b is what an objective measures. Both sides have exact gradients in g (engine/gradients.py). A step d
+minimizes the linear model of |b| in a ball, inside the box and under the linear model of the bound; it is
+taken only if, measured, |b| falls and the bound holds, else it is shortened. Bounds are visited from tight to
+loose, each from the gates of the one before: one search gives the whole trade-off (docs/method/heads.md,
+Targeted debiasing).
 """
 
 from __future__ import annotations
@@ -24,8 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelhead.edits.gates import gates
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
+from levelhead.edits.sites import Head, Variant
 from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read
@@ -34,10 +30,9 @@ from levelhead.models.encoding import Text, token_id
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
 from levelhead.probes.words import WordTest
-from levelhead.results.records.debias import LearnedGatesFound, LearnedOn
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import sample_contexts, word_table
+from levelhead.scoring.seat import sample_contexts, word_table
 from levelhead.studies.heads.settings import LearnSettings
 
 Doubles = NDArray[np.float64]
@@ -64,16 +59,6 @@ class LearnedGates:
     def name(self) -> str:
         """The name of the strategy."""
         return f"{LEARNED}, at most {self.bound:g}"
-
-    def variant(self, model: Model) -> Variant:
-        """The gates as edits of the model."""
-        return as_variant(model, self.values)
-
-    def record(self) -> LearnedGatesFound:
-        """The gates as a run keeps them, with six decimals."""
-        rounded = tuple(tuple(layer) for layer in np.round(self.values, 6).tolist())
-        reached = LearnedOn(self.bias, self.ratio, self.start)
-        return LearnedGatesFound(self.name, self.bound, rounded, self.steps, reached)
 
 
 def as_variant(model: Model, values: Doubles) -> Variant:

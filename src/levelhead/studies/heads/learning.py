@@ -10,18 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
-from levelhead.errors import BadOption, CannotDo
+from levelhead.edits.sites import Head, Variant
+from levelhead.engine.effort import speed_of, tokens_of
+from levelhead.errors import CannotDo
 from levelhead.measures.measurement import Measurement
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model
+from levelhead.options import Settings, bias, option, seed
+from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import Words, WordTest, words_name
-from levelhead.scoring.fluency import ask_fluency_change
+from levelhead.progress import BACK, Plan, announce, tokens_in
+from levelhead.scoring.fluency import ask_fluency_and_change
+from levelhead.scoring.objective import Objective
 from levelhead.scoring.seat import ask_seat
 from levelhead.studies.heads.bench import split_text
-from levelhead.studies.heads.learned_gates import LearnedGates, learn_gates, sampled_objective
+from levelhead.studies.heads.learned_gates import learn_gates, sampled_objective
 from levelhead.studies.heads.prepared import prepare
 from levelhead.studies.heads.settings import HeadsSettings, LearnSettings
 
@@ -30,33 +34,24 @@ _DIGITS = 6  # of a gate in a recipe, and so in the exported weights
 
 
 @dataclass(frozen=True)
-class LearnedGatesSettings:
-    """What gates are learned for, and on what.
+class LearnedGatesSettings(Settings):
+    """What gates are learned for, and on what."""
 
-    bound: perplexity may grow by this factor
-    bias: a word list by its name or path, or in memory
-    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
-    sentences: of it, to learn on, and as many to judge on; None: all
-    per_word: contexts per word; None: as many as the heads study scores on
-    steps: for each bound on the way
-    words: at most, of each of A, B, X, Y; of fewer words as many contexts, about
-    blanks: tokens that stand for fluency
-    seed: of every draw
-    """
-
-    bound: float = 1.05
-    bias: Words = "gender"
-    text: str | None = None
-    sentences: int | None = 60
-    per_word: int | None = None
-    steps: int = 3
-    words: int = 250
-    blanks: int = 120
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.bound >= 1:
-            raise BadOption(f"bound={self.bound} came; perplexity may grow by a factor of 1 or more: 1.05.")
+    bound: float = option(1.05, "The factor by which perplexity may grow.", least=1)
+    bias: Words = bias()
+    text: str | None = option(
+        None, "Text for fluency: a .txt or .jsonl file, a folder, or hub:NAME. Default: ours.", kind="corpus"
+    )
+    sentences: int | None = option(60, "Of it, to learn on, and as many to judge on. None: all.", least=2)
+    per_word: int | None = option(
+        None, "Contexts per word. Default: as many as the heads study scores on.", least=1
+    )
+    steps: int = option(3, "For each bound on the way.", least=1)
+    words: int = option(
+        250, "At most, of each of A, B, X, Y; of fewer words as many contexts, about.", least=2
+    )
+    blanks: int = option(120, "Tokens that stand for fluency.", least=1)
+    seed: int = seed()
 
     def search(self, test: WordTest) -> LearnSettings:
         """How gates are searched for: by way of the tighter bounds, as in the debias experiment.
@@ -117,31 +112,37 @@ def _shown(measurement: Measurement) -> str:
     return "not measured" if measurement.value is None else f"{measurement.value:.3f}"
 
 
+def _times(model: Model, objective: Objective, search: LearnSettings) -> Plan:
+    """What the search takes, at most: for each step two gradients, and two sets of gates that are tried."""
+    once = tokens_of(model, objective.reading) + search.blanks * tokens_in(fluency_sentences()[:1])
+    steps = search.steps * len(search.bounds)
+    return speed_of(model).plan(
+        (1 + steps * (1 + BACK + 2)) * once, shorter="--learned with a smaller factor"
+    )
+
+
 def learned_recipe(model: Model, settings: LearnedGatesSettings) -> LearnedRecipe:
     """Learn gates that lower |SEAT| while perplexity grows by no more than the bound."""
     prepared = prepare(model, settings.heads)
     learning, judging = split_text(model, settings.text, settings.sentences)
     search = settings.search(prepared.test)
     objective = sampled_objective(prepared.test, prepared.scored.contexts, search)
+    announce(lambda: _times(model, objective, search))
     *_, learned = learn_gates(model, objective, learning, search)
-    recipe = _recipe(model, learned, settings)
+    values = np.round(learned.values, _DIGITS)
+    changed = [Head(int(layer), int(head)) for layer, head in np.argwhere(values != 1)]
+    recipe = Recipe(
+        gates={head: float(values[head]) for head in changed},
+        title=f"gates learned on {words_name(settings.bias)}, perplexity at most {settings.bound:g} times",
+        model=model.name,
+        fingerprint=model.fingerprint,
+    )
     if not recipe.gates:
         raise CannotDo(
             f"{model.name}: no gates lower |SEAT| of {prepared.test.name} while perplexity grows by at most "
             f"{settings.bound:g}. Allow a larger factor."
         )
     edits = edits_of(model, recipe)
-    (change,) = ask_fluency_change(model, judging, [edits])
+    ((_, change),) = ask_fluency_and_change(model, judging, [edits])
     before, after = ask_seat(model, prepared.test, prepared.scored.contexts, [(), edits], intervals=False)
     return LearnedRecipe(recipe, edits, learned.start, learned.bias, (before, after), learned.ratio, change)
-
-
-def _recipe(model: Model, learned: LearnedGates, settings: LearnedGatesSettings) -> Recipe:
-    values = np.round(learned.values, _DIGITS)
-    changed = [Head(int(layer), int(head)) for layer, head in np.argwhere(values != 1)]
-    return Recipe(
-        gates={head: float(values[head]) for head in changed},
-        title=f"gates learned on {words_name(settings.bias)}, perplexity at most {settings.bound:g} times",
-        model=model.name,
-        fingerprint=model.fingerprint,
-    )

@@ -1,4 +1,4 @@
-"""The bias score of every head: how |SEAT| grows with the head's gate (docs/method.md, Head scores)."""
+"""The bias score of every head: how |SEAT| grows with the head's gate (docs/method/heads.md, Head scores)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from levelhead.edits.head import Head
-from levelhead.engine.ways_back import GateGradients
-from levelhead.measures.seat_effect import word_means
+from levelhead.edits.sites import Head
+from levelhead.engine.gradient_sums import GateGradients
+from levelhead.measures.crossed import word_means
 from levelhead.models.model import Model
-from levelhead.results.records.heads import HeadScore
 from levelhead.scoring.objective import several_gradients
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.seat import context_vectors
-from levelhead.scoring.word_table import WordTable
+from levelhead.scoring.seat import WordTable, context_vectors
+from levelhead.studies.heads.records import HeadScore
 
 Doubles = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""What can be asked of the heads study, of its debias experiment, and of the search for gates."""
+"""Settings of the heads study, of its debias experiment, and of the search for gates."""
 
 from __future__ import annotations
 
@@ -6,72 +6,94 @@ import math
 from dataclasses import dataclass, field
 
 from levelhead.errors import BadOption
-from levelhead.measures.statistics import Resampling
+from levelhead.options import (
+    Settings,
+    bias,
+    fluency_text,
+    null_models,
+    option,
+    options,
+    per_word,
+    resamples,
+    seed,
+    stereotype_sentences,
+)
 from levelhead.probes.contexts import TEMPLATES
 from levelhead.probes.words import Words, WordTest
-from levelhead.results.presets import ASSOCIATION, EXPERIMENTS, check_null
+from levelhead.runs.presets import ASSOCIATION, EXPERIMENTS
+from levelhead.runs.study import Stored
 
 FROM_TEMPLATES = "templates"  # the source of contexts that needs no corpus
 CORPUS_PER_WORD = 20
-TEMPLATE_CONTEXTS = (
-    1_300  # of scores, in all, by default: what keeps every experiment on a small model within minutes
-)
+TEMPLATE_CONTEXTS = 1_300  # of scores, in all: what keeps every experiment on a small model within minutes
+# what a map of one objective takes
+_OF_AN_OBJECTIVE = ("objective", "data", "localizer", "bias", "null", "seed")
 
 
 @dataclass(frozen=True)
-class HeadsSettings:
-    """What is asked of a model.
+class HeadsSettings(Settings):
+    """What a model is evaluated on: the study of |SEAT|, or the map of one objective."""
 
-    bias: a shipped word list, a file, a folder of published lists, or lists in memory
-    contexts: templates, a text file, a folder, hub:NAME
-    experiments: of scores, ablation, counter, debias; or association, which scores no head
-    per_word: contexts per word; by default all 16 templates, or 20 sentences of a corpus
-    sentences: of the counter experiment: "shipped", a text file, a folder, hub:NAME
-    n_sentences: how many sentences the counter experiment asks at most
-    top: of the debias experiment: how many of the most biased heads are removed
-    text: for fluency: a .txt or .jsonl file, a folder, hub:NAME; None: ours
-    trim: cut X and Y to equal size
-    resamples: bootstrap samples of every interval
-    null: how many null models (vocabulary-permuted twins) are asked; 0: none
-    scored_twins: the heads of so many of them are scored, at most; None: of all
-    splits: how often the words are split into halves, to choose heads on one and judge them on the other
-    seed: of every draw
-    score_contexts: contexts per word, for scores and removals; by default 2 to 16 templates, or all
-    """
+    bias: Words = bias()
+    contexts: str = option(
+        FROM_TEMPLATES, "templates, a .txt or .jsonl file, a folder, or hub:NAME.", kind="corpus"
+    )
+    experiments: tuple[str, ...] = option(
+        ("scores", "ablation", "counter"),
+        "Of scores, ablation, counter, debias; or association, which scores no head; separated by commas.",
+        choices=(*EXPERIMENTS, ASSOCIATION),
+    )
+    per_word: int | None = per_word()
+    sentences: str | None = stereotype_sentences(needs="experiments=counter")
+    n_sentences: int = option(
+        500, "How many of them are taken at most.", least=1, needs="experiments=counter"
+    )
+    top: int = option(
+        3, "How many of the most biased heads are ablated.", least=1, needs="experiments=debias"
+    )
+    text: str | None = fluency_text(needs="experiments=debias")
+    trim: bool = option(False, "Cut X and Y to equal size.")
+    resamples: int = resamples()
+    null: int = null_models(19)
+    splits: int = option(
+        2,
+        "How often the words are split into halves, to choose heads on one and test them on the other.",
+        least=0,
+    )
+    seed: int = seed()
+    score_contexts: int | None = option(
+        None,
+        "Contexts per word for scores and ablation. Default: 2 to 16 templates, all of a corpus.",
+        least=1,
+    )
+    scored_nulls: int | None = option(
+        None, "Null models whose heads are scored, at most. Default: all.", null_models="0 or at least 2"
+    )
+    objective: str | None = option(
+        None,
+        "Map the heads behind this instead: log-odds, crows-pairs, one of your own ... (atlas).",
+        kind="objective",
+    )
+    data: str | None = option(
+        None, "The benchmark's published file.", needs="objective", metavar="FILE", kind="file"
+    )
+    localizer: str | None = option(
+        None, "gradient, ablation, or one of your own.", needs="objective", kind="localizer"
+    )
 
-    bias: Words = "gender"
-    contexts: str = FROM_TEMPLATES
-    experiments: tuple[str, ...] = ("scores", "ablation", "counter")
-    per_word: int | None = None
-    sentences: str | None = None
-    n_sentences: int = 500
-    top: int = 3
-    text: str | None = None
-    trim: bool = False
-    resamples: int = 2_000
-    null: int = 19
-    splits: int = 2
-    seed: int = 0
-    score_contexts: int | None = None
-    scored_twins: int | None = None
-
-    def __post_init__(self) -> None:
-        allowed = (*EXPERIMENTS, ASSOCIATION)
-        unknown = [name for name in self.experiments if name not in allowed]
-        if unknown or not self.experiments:
-            raise BadOption(
-                f"Experiments {', '.join(unknown) or 'none'} came; allowed are {', '.join(allowed)}."
-            )
-        contexts = [n for n in (self.per_word, self.score_contexts) if n is not None]
-        if min(*contexts, self.n_sentences, self.top) < 1:
-            values = f"per_word={self.per_word}, score_contexts={self.score_contexts}, "
-            values += f"n_sentences={self.n_sentences}, top={self.top}"
-            raise BadOption(f"{values} came; each needs at least 1.")
-        check_null(self.null)
-        if self.splits < 0:
-            raise BadOption(f"splits={self.splits} came; give 0 or more.")
-        if self.scored_twins is not None and (self.scored_twins < 0 or self.scored_twins == 1):
-            raise BadOption(f"scored_twins={self.scored_twins} came; give 0, or at least 2 twins.")
+    def check(self) -> None:
+        if not self.experiments:
+            raise BadOption(f"experiments must be of {', '.join((*EXPERIMENTS, ASSOCIATION))} (got none)")
+        if self.objective is not None:
+            usual = {name: each.default for name, each in options(type(self)).items()}
+            idle = [
+                n for n, value in usual.items() if n not in _OF_AN_OBJECTIVE and getattr(self, n) != value
+            ]
+            if idle:
+                raise BadOption(
+                    f"{', '.join(idle)} would change nothing with objective: that maps heads for one "
+                    "objective. Leave one of them out."
+                )
 
     @property
     def contexts_per_word(self) -> int:
@@ -87,69 +109,51 @@ class HeadsSettings:
         words = len({word for words in test.groups().values() for word in words})
         return min(self.contexts_per_word, max(2, TEMPLATE_CONTEXTS // words))
 
-    @property
-    def resampling(self) -> Resampling:
-        """How intervals are drawn."""
-        return Resampling(self.resamples, self.seed)
 
-    @property
-    def debias(self) -> DebiasSettings:
-        """The settings of the debias experiment that follow from these."""
-        return DebiasSettings(k=self.top, text=self.text, resamples=self.resamples, seed=self.seed)
+@dataclass(frozen=True, kw_only=True)
+class HeadsStored(Stored, HeadsSettings):
+    """The settings as a run stores them."""
+
+    bias: str = "gender"
+    layers: int
+    heads: int
+    all_score_contexts: int | None = None  # per word, that scores were taken on
 
 
 @dataclass(frozen=True)
-class LearnSettings:
+class LearnSettings(Settings):
     """How gates are learned."""
 
-    bounds: tuple[float, ...] = (1.02, 1.05, 1.1, 1.2)  # perplexity may grow by these factors
-    steps: int = 3  # for each bound
-    words: int = 250  # at most, of each of A, B, X, Y: all that ship
-    contexts: int = 1  # of each word
-    blanks: int = 120  # tokens that stand for fluency
-    radius: float = 0.5
-    seed: int = 0
+    bounds: tuple[float, ...] = option(
+        (1.02, 1.05, 1.1, 1.2), "Factors that perplexity may grow by.", least=1
+    )
+    steps: int = option(3, "For each bound.", least=1)
+    words: int = option(250, "At most, of each of A, B, X, Y.", least=2)
+    contexts: int = option(1, "Of each word.", least=1)
+    blanks: int = option(120, "Tokens that stand for fluency.", least=1)
+    radius: float = option(0.5, "How far a step may go.", above=0)
+    seed: int = seed()
 
-    def __post_init__(self) -> None:
-        if not self.bounds or list(self.bounds) != sorted(self.bounds) or self.bounds[0] < 1:
-            raise BadOption(
-                f"bounds {self.bounds} came; allowed are factors of 1 or more, in rising order: 1.02, 1.05."
-            )
-        if min(self.steps, self.words - 1, self.contexts, self.blanks) < 1 or self.radius <= 0:
-            raise BadOption(
-                f"steps={self.steps}, words={self.words}, contexts={self.contexts}, blanks={self.blanks}, "
-                f"radius={self.radius} came; all must be above 0, and words at least 2."
-            )
+    def check(self) -> None:
+        if not self.bounds or list(self.bounds) != sorted(self.bounds):
+            raise BadOption(f"bounds must be factors of 1 or more, in rising order (got {self.bounds})")
 
 
 @dataclass(frozen=True)
-class DebiasSettings:
+class DebiasSettings(Settings):
     """What is tried, and how carefully it is measured."""
 
-    k: int = 3
-    ks: tuple[int, ...] | None = None  # of the sweep; by default up to every head with b > 0
-    seeds: int = 20  # random triples whose SEAT is measured
-    costly_seeds: int = 5  # of them: random-all, and the LPBS and fluency of both
-    amplify: float = 2.0  # the gate of amplify-bottom-k
-    text: str | None = None  # for fluency, as in HeadsSettings
-    sentences: int | None = 60  # of it; None: all
+    k: int = option(3, "How many of the most biased heads are ablated.", least=0)
+    ks: tuple[int, ...] | None = option(None, "Of the sweep. Default: up to every head with b > 0.", least=0)
+    seeds: int = option(20, "Random triples of heads whose SEAT is measured.", least=1)
+    costly_seeds: int = option(5, "Of them: random-all, and the LPBS and fluency of both.", least=1)
+    amplify: float = option(2.0, "The gate of amplify-bottom-k; 2 doubles a head.", least=0)
+    text: str | None = option(None, "For fluency.")
+    sentences: int | None = option(60, "Sentences of it. None: all.", least=2)
     learn: LearnSettings | None = field(default_factory=LearnSettings)  # None: nothing is learned
-    resamples: int = 2_000
-    seed: int = 0
+    resamples: int = resamples()
+    seed: int = seed()
 
-    def __post_init__(self) -> None:
-        few_sentences = self.sentences is not None and self.sentences < 2
-        if min(self.k, *(self.ks or ()), 0) < 0 or min(self.seeds, self.costly_seeds) < 1 or few_sentences:
-            raise BadOption(
-                f"k={self.k}, ks={self.ks}, seeds={self.seeds}, costly_seeds={self.costly_seeds}, "
-                f"sentences={self.sentences} came; k needs 0 or more, seeds 1, sentences 2."
-            )
-        if not math.isfinite(self.amplify) or self.amplify < 0:
-            raise BadOption(
-                f"amplify={self.amplify} came; it is a gate: 1 changes nothing, 2 doubles a head."
-            )
-
-    @property
-    def resampling(self) -> Resampling:
-        """How intervals are drawn."""
-        return Resampling(self.resamples, self.seed)
+    def check(self) -> None:
+        if not math.isfinite(self.amplify):
+            raise BadOption(f"amplify must be a number (got {self.amplify})")

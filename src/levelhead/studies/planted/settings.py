@@ -1,53 +1,44 @@
-"""What can be asked of the benchmark with planted bias."""
+"""Settings of the benchmark with planted bias."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 from levelhead.errors import BadOption
+from levelhead.options import Settings, bias, option, seed, stereotype_sentences
 from levelhead.probes.words import Words
-from levelhead.studies.planted.planting import Kind
+from levelhead.runs.study import Stored
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS = ("value", "attention")
 LARGEST = 2.0  # what |SEAT| can be at most
 
 
 @dataclass(frozen=True)
-class PlantedSettings:
-    """What is planted, how often, and on how much the localizers look.
+class PlantedSettings(Settings):
+    """What is planted, how often, and on how much the localizers search."""
 
-    bias: a word list by its name or path, or in memory
-    heads: how many heads the bias is planted into
-    seeds: how often, each time with another seed
-    kinds: value, attention or both
-    rise: of |SEAT|, by each value plant alone
-    nats: of attention, by each attention plant
-    words: at most, of each of A, B, X, Y
-    sentences: a corpus of stereotype sentences; by default the shipped ones
-    n_sentences: how many sentences the counter experiment asks at most
-    seed: of every draw
-    """
+    bias: Words = bias(help="gender, or a word list with --sentences.")
+    heads: int = option(3, "How many heads to plant into.", least=1, old=("--plants",))
+    seeds: int = option(5, "Repetitions, each with other heads.", least=1)
+    kinds: tuple[str, ...] = option(KINDS, "Of value, attention; separated by commas.", choices=KINDS)
+    rise: float = option(0.1, "By how much each value plant alone raises |SEAT|.", above=0)
+    nats: float = option(4.0, "Of attention, by each attention plant.")
+    words: int = option(60, "At most, of each of A, B, X, Y.", least=2)
+    sentences: str | None = stereotype_sentences()
+    n_sentences: int = option(100, "How many sentences the counter-stereotype test takes at most.", least=2)
+    seed: int = seed("The first seed.")
 
-    bias: Words = "gender"
-    heads: int = 3
-    seeds: int = 5
-    kinds: tuple[Kind, ...] = KINDS
-    rise: float = 0.1
-    nats: float = 4.0
-    words: int = 60
-    sentences: str | None = None
-    n_sentences: int = 100
-    seed: int = 0
+    def check(self) -> None:
+        if not self.kinds:
+            raise BadOption(f"kinds must be of {', '.join(KINDS)} (got none)")
+        if self.rise >= LARGEST:
+            raise BadOption(f"rise must be below {LARGEST:g}, the largest |SEAT| (got {self.rise:g})")
 
-    def __post_init__(self) -> None:
-        unknown = [kind for kind in self.kinds if kind not in KINDS]
-        if unknown or not self.kinds:
-            raise BadOption(f"Kinds {', '.join(unknown) or 'none'} came; allowed are {', '.join(KINDS)}.")
-        if min(self.heads, self.seeds, self.words - 1, self.n_sentences - 1) < 1:
-            raise BadOption(
-                f"heads={self.heads}, seeds={self.seeds}, words={self.words}, n_sentences={self.n_sentences} "
-                "came; heads and seeds need at least 1, words and n_sentences at least 2."
-            )
-        if not 0 < self.rise < LARGEST:
-            raise BadOption(f"rise={self.rise:g} came; |SEAT| is at most {LARGEST:g}: give a number between.")
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedStored(Stored, PlantedSettings):
+    """The settings as a run stores them."""
+
+    bias: str = "gender"
+    layers: int
+    heads_in_all: int

@@ -1,1 +1,0 @@
-"""SEAT: how strongly two sets of words lean to two other sets."""

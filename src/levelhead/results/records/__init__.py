@@ -1,1 +1,0 @@
-"""Records of all that studies find, one module a study."""

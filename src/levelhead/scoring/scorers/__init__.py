@@ -1,0 +1,1 @@
+"""What generated texts are scored by: one file per scorer, behind one protocol."""
