@@ -105,14 +105,14 @@ def share_of(logs: Doubles) -> float:
 
 def compare(name: str, data: str, limit: int | None) -> None:
     """Print both shares, and how far likelihoods lie apart."""
+    from levelhead.engine.readings import SpanLikelihoods
     from levelhead.engine.run import read_one
-    from levelhead.engine.spans import SpanLikelihoods
     from levelhead.models.model import load
     from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-    from levelhead.scoring.benchmarks.protocol import Asked
+    from levelhead.scoring.benchmarks.protocol import Selection
 
     model = load(name, device="cpu", dtype="float32")
-    pairs = [(pair.more, pair.less) for pair in CROWS_PAIRS.load(data, Asked(limit=limit)).items]
+    pairs = [(pair.more, pair.less) for pair in CROWS_PAIRS.load(data, Selection(limit=limit)).items]
     texts = [text for pair in pairs for text in pair]
     ours = read_one(model, SpanLikelihoods(texts))[0].reshape(-1, 2)
     share, theirs, prefix = of_harness(model, pairs)

@@ -3,9 +3,10 @@
     python -m benchmarks.arena_error --nulls 40 --plants 10 --processes 16
     python -m benchmarks.arena_error --every 2 --null-models 5 --kept arena.jsonl
 
-Null models are twins of a model: the same weights, words without meaning. Whatever is certified on one is
-wrong. Planted models are copies of the model itself in which three heads tie word groups together
-(plants.py): a mitigation should be certified to lower that. (Of a planted twin no cost can be told: it reads
+Null models keep the same weights, words without meaning. Whatever is certified on one
+is wrong. Planted models are copies of the model itself in which three heads tie word groups together
+(plants.py): a mitigation should be certified to lower that. (Of a planted null model no cost can be told: it
+reads
 nothing, and any change turns half of its answers around.) A bias that is not detected is never certified
 away, so there the mitigations are not even tried. Each line is printed as soon as it is known, and is kept in
 a file.
@@ -29,12 +30,12 @@ from scipy import stats
 from benchmarks.plants import planted_copy
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.models.null_model import draw_null_model, null_model_copy, null_model_seed
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import COSINE
-from levelhead.studies.mitigating.parts import parts
-from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.study import detect, run_mitigations, shipped_battery
+from levelhead.studies.mitigate.parts import parts
+from levelhead.studies.mitigate.run import detect, mitigate, shipped_battery
+from levelhead.studies.mitigate.settings import MitigateSettings
 
 _APART = 7_000  # the seed of the models here, apart from those that detection draws
 _TRIES = 5
@@ -79,22 +80,22 @@ class Arena:
             if not found.detected:
                 return Outcome(kind, number, found.detected, found.p, ())
         with TemporaryDirectory() as folder:
-            run = run_mitigations(model, self.settings, Path(folder) / "run", battery)
+            run = mitigate(model, self.settings, Path(folder) / "run", battery)
             seen, names = run.detected, tuple(each.name for each in run.certified)
         assert seen is not None
         return Outcome(kind, number, seen.detected, seen.p, names)
 
 
 def null_model(model: Model, number: int) -> Model:
-    """A twin of a model."""
-    return twin_copy(model, draw_twin(model, twin_seed(_APART, number)))
+    """A null model of a model."""
+    return null_model_copy(model, draw_null_model(model, null_model_seed(_APART, number)))
 
 
 def planted_model(model: Model, number: int, rise: float) -> Model:
     """A copy with a planted association: the first seed from this one on whose heads can carry it."""
     for tries in range(_TRIES):
         try:
-            return planted_copy(model, twin_seed(_APART + number, tries), rise)
+            return planted_copy(model, null_model_seed(_APART + number, tries), rise)
         except CannotDo:
             continue
     raise CannotDo(f"No copy of {model.name} takes a plant of {rise:g}.")

@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.claims import Claim
-from levelhead import work
-from levelhead.auditing import audit
+from levelhead import progress
 from levelhead.engine.run import read_one
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
-from levelhead.scoring.word_table import word_table
-from levelhead.studies.extent import AuditSettings
-from levelhead.work import Stage
+from levelhead.progress import Stage
+from levelhead.scoring.seat import word_table
+from levelhead.studies.audit.run import audit
+from levelhead.studies.audit.settings import AuditSettings
 
 WHOLE, FIRST_LOOK = 7.0, 1.2  # plain passes that an audit and its first look may take
 REST = "loading, hashes, intervals, pages"
@@ -52,14 +52,16 @@ class Recorder:
     def worked(self, tokens: float) -> None:
         self.tokens[self._now] += tokens
 
-    def begin(self, stage: Stage) -> None:
+    @contextmanager
+    def stage(self, name: Stage) -> Iterator[None]:
         self._tick()
-        self._stages.append(stage)
-
-    def end(self) -> None:
-        self._tick()
-        if self._stages.pop() == Stage.LOOK:
-            self.looked = self._last - self._began
+        self._stages.append(name)
+        try:
+            yield
+        finally:
+            self._tick()
+            if self._stages.pop() == Stage.LOOK:
+                self.looked = self._last - self._began
 
     def _tick(self) -> None:
         now = time.process_time()
@@ -71,12 +73,12 @@ class Recorder:
 def recorded() -> Iterator[Recorder]:
     """Inside, all work is counted by what comes back."""
     recorder = Recorder()
-    token = work._whole.set(recorder)  # type: ignore[arg-type]
+    token = progress._whole.set(recorder)  # type: ignore[arg-type]
     try:
         yield recorder
     finally:
-        recorder.begin(Stage.OWN)
-        work._whole.reset(token)
+        recorder._tick()
+        progress._whole.reset(token)
 
 
 def plain_pass(model: Model) -> tuple[float, float]:
@@ -128,7 +130,7 @@ def measured(name: str, settings: AuditSettings) -> Cost:
     """The cost of an audit, in a folder that is gone afterwards."""
     plain = plain_pass(load(name, device="cpu"))
     with tempfile.TemporaryDirectory() as place, recorded() as recorder:
-        audit(name, Path(place) / "run", settings, first_look=lambda _: None, device="cpu")
+        audit(name, settings, Path(place) / "run", first_look=lambda *_: None, device="cpu")
     return Cost(name, dict(recorder.tokens), dict(recorder.seconds), plain, recorder.looked)
 
 

@@ -1,13 +1,13 @@
 """`make calibrate`: how often does the audit claim something of models that know nothing, and of others?
 
-Null twins of the shipped models, whose rows are really exchanged, and copies with random weights go through a
-small audit each (SIZES, with the whole gender list). Every claim that the headline can make must be false in
-at most 5 % of them. Claims are those of pages/headline.py, judged as on a page; seeds differ from those
-of the tests.
+Null models of the shipped models, whose rows are really exchanged, and copies with random weights go through
+a small audit each (SIZES, with the whole gender list). Every claim that the headline can make must be false
+in at most 5 % of them. Claims are those of inference/headline.py, judged as on a page; seeds differ from
+those of the tests.
 
-`--planted N --rise 0.3,0.5`: N twins for each rise, into which an association is planted that raises |SEAT|
-so far (benchmarks/plants.py). Of those the audit must speak. They are asked for the association alone, which
-must hold at its share of the error, as on a page whose other claims do not hold. `--association` asks
+`--planted N --rise 0.3,0.5`: N null models for each rise, into which an association is planted that raises
+|SEAT| so far (benchmarks/plants.py). Of those the audit must speak. They are asked for the association alone,
+which must hold at its share of the error, as on a page whose other claims do not hold. `--association` asks
 null models for nothing else either, which takes a fifth of the time.
 
 Every finished model is a line of claims.jsonl in the folder --out; a run that was cut goes on from there, and
@@ -31,21 +31,20 @@ import numpy as np
 import torch
 from scipy import stats
 
-from benchmarks.plants import planted_twin
-from levelhead.auditing import audit
+from benchmarks.plants import planted_null_model
 from levelhead.inference.claims import MAIN_SHARE
 from levelhead.inference.headline import headline_claims
 from levelhead.measures.catalog import ALPHA
 from levelhead.measures.measurement import Measurement
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy, twin_seed
+from levelhead.models.null_model import draw_null_model, null_model_copy, null_model_seed
 from levelhead.probes.contexts import TEMPLATES, template_contexts
-from levelhead.probes.token_rows import ALL_WORDS
-from levelhead.probes.words import load_words
-from levelhead.results.runs import open_audit
-from levelhead.results.settings import AuditSizes
-from levelhead.scoring.token_rows import ask_seat_rows
-from levelhead.studies.extent import AuditSettings
+from levelhead.probes.words import ALL_WORDS, load_words
+from levelhead.runs.presets import AuditSizes
+from levelhead.studies.audit import Audit
+from levelhead.studies.audit.run import audit
+from levelhead.studies.audit.settings import AuditSettings
+from levelhead.studies.heads.null_models import ask_seat_rows
 
 SIZES = AuditSizes(
     score_contexts=3,
@@ -55,15 +54,13 @@ SIZES = AuditSizes(
     abilities=30,
     sentences=40,
     backgrounds=1,
-    starts=0,
-    screen=(2, 2),
-    screen_every=1,
-    head_twins=5,
-    triple_twins=5,
-    prompt_twins=5,
+    head_nulls=5,
+    triple_nulls=5,
+    prompt_nulls=5,
 )
 FIRST_SEED = 9_000  # of the figures; tests use others
 ASSOCIATION, ANY = "association", "any claim of the page"
+CERTIFIED = "a mitigation is certified"
 FILE = "claims.jsonl"
 
 
@@ -72,7 +69,7 @@ class Subject:
     """A null model, or with nothing but what was planted."""
 
     base: str
-    kind: str  # "twin", "random weights" or "planted"
+    kind: str  # "null model", "random weights" or "planted"
     seed: int
     rise: float = 0.0  # of |SEAT|, by the plant
 
@@ -113,10 +110,10 @@ class Outcome:
 def subject_model(subject: Subject, device: str) -> Model:
     """The subject as a model of its own."""
     model = load(subject.base, device=device)
-    if subject.kind == "twin":
-        return twin_copy(model, draw_twin(model, subject.seed))
+    if subject.kind == "null model":
+        return null_model_copy(model, draw_null_model(model, subject.seed))
     if subject.kind == "planted":
-        return planted_twin(model, subject.seed, subject.rise)
+        return planted_null_model(model, subject.seed, subject.rise)
     torch.manual_seed(subject.seed)
     with torch.no_grad():
         for name, weight in model.hf.named_parameters():
@@ -150,17 +147,18 @@ def claims_of(subject: Subject, asking: Asking) -> dict[str, bool]:
         model.hf.save_pretrained(folder / "model")
         model.tokenizer.save_pretrained(folder / "model")
         settings = AuditSettings(sizes=asking.sizes, seed=subject.seed)
-        audit(str(folder / "model"), folder / "run", settings, device=asking.device, dtype=asking.dtype)
-        return {name: holds for name, _, holds in headline_claims(open_audit(folder / "run"))}
+        audit(str(folder / "model"), settings, folder / "run", device=asking.device, dtype=asking.dtype)
+        run = Audit.open(folder / "run")
+        return {name: holds for name, _, holds in headline_claims(run)} | {CERTIFIED: bool(run.recommended)}
 
 
 def association(subject: Subject, asking: Asking) -> Measurement:
-    """SEAT of the gender list against null twins of the subject."""
+    """SEAT of the gender list against null models of the subject."""
     model, test = subject_model(subject, asking.device), load_words("gender")
     if asking.dtype is not None:
         model.hf.to(getattr(torch, asking.dtype))
     planned = asking.sizes.null
-    drawn = (draw_twin(model, twin_seed(subject.seed, number)) for number in range(planned))
+    drawn = (draw_null_model(model, null_model_seed(subject.seed, number)) for number in range(planned))
     contexts = template_contexts(test, asking.sizes.contexts or len(TEMPLATES))
     return ask_seat_rows(model, test, contexts, drawn, planned=planned).rows[ALL_WORDS]
 
@@ -174,11 +172,11 @@ def holds_alone(seat: Measurement) -> bool:
 
 
 def subjects(
-    bases: Sequence[str], twins: int, random: int, planted: int = 0, rises: Sequence[float] = ()
+    bases: Sequence[str], null_models: int, random: int, planted: int = 0, rises: Sequence[float] = ()
 ) -> Iterator[Subject]:
-    """Twins, random models and, for each rise, planted ones, shared out over the bases."""
-    for number in range(twins):
-        yield Subject(bases[number % len(bases)], "twin", FIRST_SEED + number)
+    """Null models, random models and, for each rise, planted ones, shared out over the bases."""
+    for number in range(null_models):
+        yield Subject(bases[number % len(bases)], "null model", FIRST_SEED + number)
     for number in range(random):
         yield Subject(bases[number % len(bases)], "random weights", FIRST_SEED + 500 + number)
     for rise in rises:
@@ -225,12 +223,14 @@ class Share:
     made: int
     models: int
 
-    def __str__(self) -> str:
+    @property
+    def percent(self) -> str:
+        """The share with its interval."""
         interval = stats.binomtest(self.made, self.models).proportion_ci(method="exact")
-        percent = (
-            f"{100 * self.made / self.models:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
-        )
-        return f"{self.claim:28} {self.made:3} of {self.models:3}   {percent}"
+        return f"{100 * self.made / self.models:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
+
+    def __str__(self) -> str:
+        return f"{self.claim:28} {self.made:3} of {self.models:3}   {self.percent}"
 
 
 def shares(outcomes: Sequence[Outcome]) -> list[Share]:
@@ -247,7 +247,7 @@ def shares(outcomes: Sequence[Outcome]) -> list[Share]:
 
 def printed(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """False alarms of each kind of model, then how often plants are spoken of, rise by rise."""
-    for kind in ("twin", "random weights"):
+    for kind in ("null model", "random weights"):
         for share in shares([outcome for outcome in outcomes if outcome.subject.kind == kind]):
             yield f"{kind:15} {share}"
     planted = [outcome for outcome in outcomes if outcome.subject.kind == "planted"]
@@ -264,7 +264,7 @@ def printed(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def main() -> None:
     """Print the table; the folder keeps every model's claims."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--twins", type=int, default=100)
+    parser.add_argument("--null-models", type=int, default=100)
     parser.add_argument("--random", type=int, default=40)
     parser.add_argument("--planted", type=int, default=0, help="models for each rise")
     parser.add_argument("--rise", default="0.3", help="of |SEAT|; several with commas between")
@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/calibration"))
     given = parser.parse_args()
     rises = [float(rise) for rise in given.rise.split(",")]
-    chosen = subjects(given.models.split(","), given.twins, given.random, given.planted, rises)
+    chosen = subjects(given.models.split(","), given.null_models, given.random, given.planted, rises)
     asking = Asking(given.device, given.dtype, association_only=given.association)
     outcomes = outcomes_of(chosen, given.out / FILE, given.processes, asking)
     print(*printed(list(outcomes.values())), sep="\n")

@@ -1,7 +1,7 @@
 """`python -m benchmarks.coin_lists`: how often does a page claim something of a list that means nothing?
 
 The pairs of a shipped list, their members exchanged by a coin (families together), are such a list. All its
-lists have the same words, so a model and its null twins are asked once, and each list is arithmetic.
+lists have the same words, so a model and its null models are asked once, and each list is arithmetic.
 
 What a page can claim of such a list: the association (SEAT), what is filled in (LPBS, of a masked model), and
 heads, attention and projections, whose p is never below the association's p of exchanged group words. So a
@@ -30,14 +30,12 @@ from levelhead.measures.exchange import Exchange, held_fixed
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_seed, twinned
+from levelhead.models.null_model import as_null_model, draw_null_model, null_model_seed
 from levelhead.probes.contexts import Context, template_contexts
-from levelhead.probes.token_rows import ALL_WORDS
-from levelhead.probes.words import WordTest, load_words
-from levelhead.probes.words.families import pair_families
-from levelhead.results.settings import AuditSizes
-from levelhead.scoring.lpbs import Cells, lpbs_cells, why_no_lpbs
-from levelhead.scoring.token_rows import RowsQuestion
+from levelhead.probes.words import ALL_WORDS, WordTest, load_words, pair_families
+from levelhead.runs.presets import AuditSizes
+from levelhead.scoring.lpbs import Cells, LpbsQuestion
+from levelhead.studies.heads.null_models import RowsQuestion
 
 FIRST_SEED = 31_000
 OTHERS = 4  # claims of the page beside the association: LPBS, removal, agreement, clear heads
@@ -68,7 +66,7 @@ class Outcome:
 
 
 class Asked:
-    """A model and its null twins on the words of a list, in whatever way they are paired."""
+    """A model and its null models on the words of a list, in whatever way they are paired."""
 
     def __init__(self, model: Model, test: WordTest, sizes: AuditSizes) -> None:
         self.model, self.test, self.sizes = model, replace(test, parts=(), axis="coin"), sizes
@@ -77,10 +75,10 @@ class Asked:
         self._place = {_key(context): i for i, context in enumerate(rows.table.contexts)}
         self._vectors = rows.vectors
         self._few_place = {_key(context): i for i, context in enumerate(rows.few.contexts)}
-        self._twins: list[Doubles] = []
+        self._null_models: list[Doubles] = []
         for number in range(sizes.null):
-            with twinned(model, draw_twin(model, twin_seed(0, number))):
-                self._twins.append(rows.read_few())
+            with as_null_model(model, draw_null_model(model, null_model_seed(0, number))):
+                self._null_models.append(rows.read_few())
 
     def _rows(self, test: WordTest) -> RowsQuestion:
         contexts = template_contexts(test, self.sizes.contexts or 16)
@@ -88,16 +86,17 @@ class Asked:
 
     @cached_property
     def _cells(self) -> Cells | None:
-        return None if why_no_lpbs(self.model, self.test) else lpbs_cells(self.model, self.test)
+        question = LpbsQuestion.of(self.model, self.test)
+        return None if question.why_not(self.model) else question.cells(self.model, ((),))[0]
 
     def association(self, test: WordTest) -> Measurement:
-        """SEAT of a list of the same words, held against all twins."""
+        """SEAT of a list of the same words, held against all null models."""
         rows = self._rows(test)
         vectors = self._vectors[[self._place[_key(context)] for context in rows.table.contexts]]
         vars(rows)["vectors"] = vectors  # a cached property: the model was asked before
         few = [self._few_place[_key(context)] for context in rows.few.contexts]
-        for twin in self._twins:
-            rows.add(rows.seats(twin[few]))
+        for null_model in self._null_models:
+            rows.add(rows.seats(null_model[few]))
         return rows.answers(self.sizes.null).rows[ALL_WORDS]
 
     def lpbs(self, test: WordTest) -> Measurement | None:

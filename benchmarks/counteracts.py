@@ -13,7 +13,7 @@ import transformers
 
 from benchmarks.claims import Claim, bert_base, in_turn
 from levelhead.engine.batches import RowPool, batches, inputs
-from levelhead.engine.budget import token_budget
+from levelhead.engine.memory import token_budget
 from levelhead.engine.readings import Predictions
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text, encode

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.claims import Claim, bert_base, in_turn
 from benchmarks.engine import mixed_sentences
-from levelhead.engine.crew import dismiss
+from levelhead.engine.ray_workers import dismiss
 from levelhead.engine.readings import SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text

@@ -25,12 +25,11 @@ from levelhead.probes.cloze import load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.item_values import ItemValues
-from levelhead.scoring.natural import NaturalItems, natural_values
-from levelhead.scoring.next_sentences import head_answers, likelihood_answers
-from levelhead.studies.mitigating.protocol import Candidate, mitigations
-from levelhead.studies.mitigating.study import BUILT_IN
-from levelhead.studies.mitigating.training import Means, TrainedMitigation
+from levelhead.scoring.natural import ItemValues, NaturalItems, natural_values
+from levelhead.scoring.pairs import head_answers, likelihood_answers
+from levelhead.studies.mitigate.protocol import Candidate, mitigations
+from levelhead.studies.mitigate.run import BUILT_IN
+from levelhead.studies.mitigate.training import Means, TrainedMitigation
 
 
 def main() -> None:
@@ -91,8 +90,8 @@ def _strength(model: Model, items: NaturalItems, variant: Variant) -> dict[str, 
     triples = items.battery.triples
     ask = head_answers if "nsp" in model.abilities else likelihood_answers
     (answers,) = ask(model, triples, [variant])
-    twin = np.asarray([pair.swapped is not None for pair in triples.pairs])
-    own, swapped = answers.p[: len(twin)][twin], answers.p[len(twin) :]
+    counterfactual = np.asarray([pair.swapped is not None for pair in triples.pairs])
+    own, swapped = answers.p[: len(counterfactual)][counterfactual], answers.p[len(counterfactual) :]
     # swapping flips the labels: a stereotype of one gender is an anti-stereotype of the other
     s = triple_strength(own[:, 0], own[:, 1], swapped[:, 1], swapped[:, 0])
     value = strength(s).value

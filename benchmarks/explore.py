@@ -7,7 +7,7 @@ from itertools import count
 import torch
 
 from benchmarks.claims import Claim, in_turn
-from levelhead.edits.head import Head
+from levelhead.edits.sites import Head
 from levelhead.errors import UnknownModel
 from levelhead.exploring.explorer import Explorer
 from levelhead.exploring.sentences import question
@@ -28,7 +28,8 @@ def plain_pass(model: Model, sentence: str) -> None:
 
 
 def answered(model: Model, most: float) -> list[Claim]:
-    """One model: the answer about a new sentence and its twin, with a head of the first layer off."""
+    """One model: the answer about a new sentence and its counterfactual, with a head of the first layer
+    off."""
     explorer, numbers = Explorer(model, load_words("gender")), count()
     fills = explorer.facts.fills_blanks
 
@@ -40,7 +41,7 @@ def answered(model: Model, most: float) -> list[Claim]:
 
     answer()
     ours, floor = in_turn(answer, lambda: plain_pass(model, sentence()), rounds=ROUNDS)
-    note = f"{model.name}, a sentence and its twin, a head of layer 1 on and off; floor {1000 * floor:.0f} ms"
+    note = f"{model.name}, a sentence and its swap, a head of layer 1 on and off; floor {1000 * floor:.0f} ms"
     return [
         Claim("explore: milliseconds to an answer", 1000 * ours, most, False, note),
         Claim("explore: an answer in plain forward passes of one text", ours / floor, 4.0, False, note),

@@ -24,23 +24,21 @@ from pathlib import Path
 
 import torch
 
-from levelhead.edits.head import Head
-from levelhead.edits.sites import Variant
-from levelhead.engine.finetuning import Hyperparameters, TaskData, finetune
-from levelhead.inference.glue_costs import glue_cells, glue_costs
+from levelhead.edits.sites import Head, Variant
+from levelhead.engine.finetuning import TaskData, finetune
+from levelhead.engine.hyperparameters import Hyperparameters
 from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
 from levelhead.probes.glue import glue_task
-from levelhead.results.folder import versions
-from levelhead.results.records.common import BASE
-from levelhead.results.records.glue import GlueCell, GlueCost, GlueTaskUsed, GlueUnit
-from levelhead.results.runs import HeadsRun, open_heads
-from levelhead.scoring.glue import task_data
-from levelhead.studies.glue import Exam, GlueSettings, exam_of, glue_unit
+from levelhead.runs.common import BASE
+from levelhead.runs.folder import versions
+from levelhead.studies.glue.records import GlueCell, GlueCost, GlueTaskUsed, GlueUnit
+from levelhead.studies.glue.run import Exam, glue_cells, glue_costs, glue_unit
+from levelhead.studies.heads import Heads, open_heads
+from levelhead.studies.heads.bench import drawn
+from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.strategies import drawn
-from levelhead.studies.heads.study import heads
 
 MODEL = "lh:bert-mini"
 TASKS = ("sst2", "cola", "stsb", "mrpc", "rte", "wnli")  # the longest first
@@ -72,7 +70,7 @@ class Job:
         return GlueUnit.from_json(json.loads(self.file.read_text("utf-8"))) if self.file.exists() else None
 
 
-def recipes(model: Model, run: HeadsRun, seed: int) -> dict[str, Recipe]:
+def recipes(model: Model, run: Heads, seed: int) -> dict[str, Recipe]:
     """The ways to debias, from a run of `levelhead heads --experiments scores,debias`."""
     ranked = [score.head for score in run.ranked]
     biased = [score.head for score in run.ranked if score.biased]
@@ -97,13 +95,12 @@ def _model() -> Model:
 
 @cache
 def _exam(task: str, data: str, train_rows: int | None) -> Exam:
-    return exam_of(glue_task(task), GlueSettings(data, (task,), train_rows=train_rows))
+    return Exam.of(glue_task(task), data, train_rows)
 
 
 @cache
 def _data(task: str, data: str, train_rows: int | None) -> TaskData:
-    exam = _exam(task, data, train_rows)
-    return task_data(_model(), exam.train, exam.dev, Hyperparameters().max_length)
+    return _exam(task, data, train_rows).tokenized(_model(), Hyperparameters().max_length)
 
 
 @cache
@@ -219,7 +216,7 @@ def _shown(cell: GlueCell) -> str:
     return f"{100 * (measured.value or 0):.1f}" + ("" if sd is None else f" ± {100 * sd:.1f}")
 
 
-def _seats(run: HeadsRun) -> dict[str, float]:
+def _seats(run: Heads) -> dict[str, float]:
     """|SEAT| under each recipe, as the heads study measured it."""
     seats = {
         each.strategy: each.measurement.value for each in run.strategies if each.measurement.name == "seat"

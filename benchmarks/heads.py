@@ -14,8 +14,8 @@ from transformers import BertForMaskedLM
 from benchmarks.claims import Claim, bert_base, in_turn
 from levelhead.edits.gates import removed
 from levelhead.engine.batches import RowPool, batches, inputs
-from levelhead.engine.budget import token_budget
 from levelhead.engine.gradients import gate_gradients, neuron_gradients
+from levelhead.engine.memory import token_budget
 from levelhead.engine.readings import StaticVectors, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
@@ -25,7 +25,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.sentences import fluency_sentences
 from levelhead.probes.words import load_words
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import WordTable, word_table
+from levelhead.scoring.seat import WordTable, word_table
 
 CONTEXTS = (
     5_000 if torch.cuda.is_available() else 1_000

@@ -42,13 +42,19 @@ _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2]]
 JOBS: dict[str, Sequence[str]] = {
     "heads": ("heads", "MASKED", "--bias", "WORDS", "--experiments", "scores,ablation", "--null", "2"),
     "audit": ("audit", "CAUSAL", "--bias", "WORDS", "--null", "2", "--top", "1", "--text", "OWN"),
-    "prompts": ("prompts", "MASKED", "--set", "PROMPTS", "--backgrounds", "1", "--null", "0"),
+    "counteracts": (
+        *("counteracts", "MASKED", "--prompts", "PROMPTS", "--per-background", "1", "--null", "0"),
+    ),
+    "generate": (
+        *("generate", "CAUSAL", "--sets", "occupations,gender", "--limit", "8", "--samples", "2"),
+        *("--tokens", "3", "--scorers", "length,warmth"),
+    ),
     "planted": (
         *("planted", "MASKED", "--bias", "WORDS", "--sentences", "shipped"),
-        *("--plants", "1", "--seeds", "2", "--kinds", "attention"),
+        *("--heads", "1", "--seeds", "2", "--kinds", "attention"),
     ),
-    "sweep": (
-        *("sweep", "MASKED", "--nli", "CLASSIFIER", "--limit", "2", "2", "--pairs", "single"),
+    "projections": (
+        *("projections", "MASKED", "--nli", "CLASSIFIER", "--limit", "2", "2", "--pairs", "single"),
         *("--triples", "TRIPLES", "--ability", "PAIRS"),
     ),
     "glue": (
@@ -69,7 +75,7 @@ JOBS: dict[str, Sequence[str]] = {
 }
 WITH_WORKERS: dict[str, Sequence[str]] = {
     f"{name}, workers": (*JOBS[name], "--workers", "2")
-    for name in ("heads", "audit", "prompts", "planted", "sweep", "glue", "survey")
+    for name in ("heads", "audit", "counteracts", "generate", "planted", "projections", "glue", "survey")
 }
 WHOLE = ("debias", "finetune")  # jobs that write a model
 FILES = {"report": "report.html", "card": "card.md", "compare": "compare.html"}  # others write a folder

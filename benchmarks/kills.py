@@ -30,7 +30,7 @@ import torch
 from benchmarks.jobs import FILES, JOBS, WHOLE, WITH_WORKERS, prepare, resolved
 from benchmarks.processes import below, end_left, named
 from levelhead.cli.main import main as levelhead
-from levelhead.results.folder import LOCK
+from levelhead.runs.folder import LOCK
 
 Victim = Literal["driver", "worker", "daemon"]
 _TITLES: dict[str, tuple[str, ...]] = {"worker": ("ray::",), "daemon": ("raylet", "gcs_server")}

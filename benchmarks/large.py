@@ -18,20 +18,20 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.claims import Claim, in_turn, seconds
 from benchmarks.heads import two_forwards_one_backward
-from levelhead.auditing import audit
 from levelhead.edits.gates import removed
-from levelhead.engine.budget import KINDS, token_budget
 from levelhead.engine.gradients import gate_gradients
+from levelhead.engine.memory import KINDS, token_budget
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import encode
 from levelhead.models.model import Model, load
 from levelhead.probes.contexts import TEMPLATES, template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import WordTable, word_table
-from levelhead.studies.extent import AuditSettings
+from levelhead.scoring.seat import WordTable, word_table
+from levelhead.studies.audit.run import audit
+from levelhead.studies.audit.settings import AuditSettings
+from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
-from levelhead.studies.heads.study import heads
 
 GIB = 1 << 30
 CARD = 24 * GIB
@@ -87,8 +87,8 @@ def _commands(folder: Path, runs: Path, card: str) -> list[Claim]:
     """A first look, an audit, scores of all heads on all contexts: each from the folder to its run."""
     every = HeadsSettings(experiments=("scores",), score_contexts=len(TEMPLATES), null=0)
     commands = {
-        "first look": (lambda: audit(str(folder), runs / "first", AuditSettings(quick=True)), 15),
-        "audit": (lambda: audit(str(folder), runs / "audit"), 30),
+        "first look": (lambda: audit(str(folder), AuditSettings(quick=True), runs / "first"), 15),
+        "audit": (lambda: audit(str(folder), None, runs / "audit"), 30),
         "heads on all contexts": (lambda: heads(load(folder), every, runs / "heads"), None),
     }
     claims = []

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from levelhead.engine.readings import SpanLikelihoods
 from levelhead.engine.run import read_one
-from levelhead.engine.spans import SpanLikelihoods
 from levelhead.models.model import Model, load
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked
+from levelhead.scoring.benchmarks.protocol import Selection
 
 WITHIN = 1e-4  # nats of a sentence
 
@@ -55,7 +55,7 @@ def _reference(scorer: Any, model: Model, sentences: list[str]) -> list[float]:
 def compare(name: str, data: str, pairs: int) -> bool:
     """Print the largest difference of one model, and whether it is small enough."""
     model = load(name, device="cpu", dtype="float32")
-    items = CROWS_PAIRS.load(data, Asked(limit=pairs))
+    items = CROWS_PAIRS.load(data, Selection(limit=pairs))
     sentences = [text for pair in items.items for text in (pair.more, pair.less)]
     (ours,) = read_one(model, SpanLikelihoods(sentences))
     theirs = np.asarray(reference(model, sentences))

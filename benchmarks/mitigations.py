@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.claims import Claim, seconds
-from levelhead.edits.symmetry import Symmetrized
+from levelhead.edits.output import Symmetrized
 from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.measures.certified import PERPLEXITY
@@ -25,10 +25,10 @@ from levelhead.models.encoding import Text
 from levelhead.models.model import Model, load
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.triples import load_triples
-from levelhead.results.runs import MitigateRun
 from levelhead.scoring.natural import LOG_ODDS, PREFERENCE
-from levelhead.studies.mitigating.settings import MitigateSettings
-from levelhead.studies.mitigating.study import run_mitigations
+from levelhead.studies.mitigate import Mitigate
+from levelhead.studies.mitigate.run import mitigate
+from levelhead.studies.mitigate.settings import MitigateSettings
 
 PASSES = 2.1  # of the model, for an answer of the symmetrized one
 MINUTES = 15.0
@@ -70,12 +70,12 @@ def _distilled(model: Model) -> Iterator[Claim]:
     settings = MitigateSettings(methods=("distilled",), spillover=False, seed=0)
     with TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        took = seconds(lambda: run_mitigations(model, settings, folder))
+        took = seconds(lambda: mitigate(model, settings, folder))
         yield Claim("distilled, minutes", took / 60, MINUTES, False, f"{model.name}; promised for two cores")
-        yield from promises(MitigateRun.open(folder))
+        yield from promises(Mitigate.open(folder))
 
 
-def promises(run: MitigateRun) -> Iterator[Claim]:
+def promises(run: Mitigate) -> Iterator[Claim]:
     """That something is certified, and what is left and lost with the one of the largest gain."""
     yield Claim("distilled, certified candidates", len(run.certified), 1, True, run.model)
     best = max(run.certified, key=lambda each: each.certificate.gain, default=None)

@@ -16,12 +16,12 @@ import torch
 
 from benchmarks.claims import Claim, in_turn
 from levelhead.engine.batches import RowPool, batches, inputs
-from levelhead.engine.budget import token_budget
+from levelhead.engine.memory import token_budget
 from levelhead.models.hooks import at_rest
 from levelhead.models.model import Model, load
 from levelhead.probes.pairs import gender_sentence_pairs
 from levelhead.scoring.benchmarks.crows_pairs import CROWS_PAIRS
-from levelhead.scoring.benchmarks.protocol import Asked, Items
+from levelhead.scoring.benchmarks.protocol import Items, Selection
 from levelhead.scoring.benchmarks.sentence_pairs import SentencePair
 
 PAIRS = 40
@@ -65,7 +65,7 @@ def _forward(model: Model, pool: RowPool, whole: bool) -> None:
 def main(file: str) -> None:
     """All pairs of a published file."""
     model = load("lh:bert-mini", device="cpu")
-    items = CROWS_PAIRS.load(file, Asked())
+    items = CROWS_PAIRS.load(file, Selection())
     start, used = time.perf_counter(), time.process_time()
     objective = CROWS_PAIRS.objective(model, items)
     assert objective is not None

@@ -1,4 +1,4 @@
-"""Twins with a known association: as much as is planted, and nothing else (docs/planted.md)."""
+"""Null models with a known association: as much as is planted, and nothing else (docs/planted.md)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from levelhead.edits.gates import all_heads
 from levelhead.errors import CannotDo
 from levelhead.models.model import Model
-from levelhead.models.twins import draw_twin, twin_copy
+from levelhead.models.null_model import draw_null_model, null_model_copy
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.objectives import word_objective
-from levelhead.scoring.word_table import word_table
-from levelhead.studies.planted.planting import Planter
+from levelhead.scoring.seat import word_table
+from levelhead.studies.planted.run import Planter
 
 HEADS = 3
 MEASURED, FITTED = 2, 6  # templates that the rise is measured on, and up to which the plant is fitted on
@@ -21,9 +21,9 @@ _HALVINGS = 6  # of the range of strengths
 _TRIES = 10
 
 
-def planted_twin(model: Model, seed: int, rise: float, bias: str = "gender") -> Model:
-    """A twin of a model with a planted association: as much as is planted, and nothing else."""
-    return planted_copy(twin_copy(model, draw_twin(model, seed)), seed, rise, bias)
+def planted_null_model(model: Model, seed: int, rise: float, bias: str = "gender") -> Model:
+    """A null model of a model with a planted association: as much as is planted, and nothing else."""
+    return planted_copy(null_model_copy(model, draw_null_model(model, seed)), seed, rise, bias)
 
 
 def planted_copy(model: Model, seed: int, rise: float, bias: str = "gender") -> Model:

@@ -6,14 +6,14 @@ import torch
 
 from benchmarks.claims import Claim, bert_base, in_turn, seconds
 from levelhead.engine.batches import RowPool, batches, inputs
-from levelhead.engine.budget import token_budget
+from levelhead.engine.memory import token_budget
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.probes.nli import ability_pairs, nli_probe
 from levelhead.probes.pairs import nli_pair_inputs
-from levelhead.studies.projections.settings import paper_settings, variants_of
+from levelhead.studies.projections.grid import paper_settings, variants_of
 
 PAIRS, HOOKED = 500, 4
 

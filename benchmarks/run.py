@@ -19,10 +19,11 @@ BENCHMARKS = (
     "objectives",
     "audit_cost",
     "mitigations",
-    "generation",
+    "symmetrized",
     "projections",
     "counteracts",
     "explore",
+    "serving",
     "crew",
     "large",
 )

@@ -3,7 +3,8 @@
     python -m benchmarks.threads --threads 8 --questions 200 --model tiny
     python -m benchmarks.threads --threads 8 --questions 10 --model lh:bert-mini
 
-Every kind of question that hooks, edits, twins, differentiates, copies or folds a network, and those that cut
+Every kind of question that hooks, edits, null models, differentiates, copies or folds a network, and those
+that cut
 and pad with its tokenizer, in an order drawn for each thread, half of the threads through a second Model over
 the same network. The last line is what the lock costs where nobody waits for it, beside a read of one text.
 """
@@ -29,11 +30,11 @@ from levelhead.engine.gradients import gate_gradients
 from levelhead.engine.readings import Attention, StaticVectors, TokenLikelihoods, WordVectors
 from levelhead.engine.run import read_one
 from levelhead.errors import Busy
-from levelhead.mitigation.folding import folded, plan_folding
+from levelhead.mitigation.export import folded, plan_folding
 from levelhead.models.concurrency import asking
 from levelhead.models.encoding import encode, find_word
 from levelhead.models.model import Model, load
-from levelhead.models.twins import draw_twin, twin_copy, twinned
+from levelhead.models.null_model import as_null_model, draw_null_model, null_model_copy
 
 Answer = NDArray[Any]
 Question = Callable[[Model], Answer]
@@ -82,12 +83,12 @@ def _after_an_error(model: Model) -> Answer:
 
 
 def _null_model(model: Model) -> Answer:
-    with twinned(model, draw_twin(model, 3)):
+    with as_null_model(model, draw_null_model(model, 3)):
         return _vectors(model)
 
 
-def _copied_twin(model: Model) -> Answer:
-    return _vectors(twin_copy(model, draw_twin(model, 4)))
+def _copied_null_model(model: Model) -> Answer:
+    return _vectors(null_model_copy(model, draw_null_model(model, 4)))
 
 
 def _folded(model: Model) -> Answer:
@@ -115,7 +116,7 @@ QUESTIONS: Mapping[str, Question] = {
     "half-open gate": _half_open,
     "after an error": _after_an_error,
     "null model": _null_model,
-    "copied null model": _copied_twin,
+    "copied null model": _copied_null_model,
     "folded weights": _folded,
     "cut texts": _cut,
     "fingerprint": _fingerprint,

@@ -2,7 +2,7 @@
 
 python -m training.quantize CHECKPOINT OUT
 
-levelhead.models.checkpoint.restore_int8 is the way back.
+levelhead.models.sources.restore_int8 is the way back.
 """
 
 from __future__ import annotations

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
 
 from benchmarks.fuzz.mutations import mutated
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.inference.thresholds import read_plan
+from levelhead.inference.check import read_plan
 from levelhead.mitigation.recipe import load_recipe
 from levelhead.probes import DATA
-from levelhead.probes.cloze import load_cloze
-from levelhead.probes.cloze.verbalizer import load_verbalizer
-from levelhead.probes.contexts import corpus_contexts, read_contexts, template_contexts
+from levelhead.probes.cloze import load_cloze, load_verbalizer
+from levelhead.probes.contexts import corpus_contexts
 from levelhead.probes.glue import SNLI, glue_task, load_task
 from levelhead.probes.lpbs import load_lpbs_templates
 from levelhead.probes.nli import ability_pairs, load_nli_probe
@@ -194,12 +193,6 @@ def _read_corpus(path: Path) -> object:
     return corpus_contexts(_small_test(), path, per_word=2)
 
 
-@cache
-def _contexts() -> bytes:
-    contexts = template_contexts(_small_test(), 1)
-    return "".join(f"{json.dumps(asdict(context))}\n" for context in contexts).encode()
-
-
 def _glue_formats() -> list[Format]:
     def reader(task: str) -> Callable[[Path], object]:
         return lambda path: load_task(glue_task(task), "train", path.parent.parent)
@@ -264,7 +257,6 @@ def _probe_formats() -> list[Format]:
 
 def _formats() -> list[Format]:
     others = [
-        Format("contexts", "own.jsonl", _contexts, read_contexts),
         Format("recipe", "own.toml", _text(_RECIPE), load_recipe),
         Format("thresholds", "own.toml", _text(_PLAN), read_plan),
     ]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, chdir, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
-import typer
-
 from benchmarks.fuzz.trial import Place, Refused, Subject
-from levelhead.cli.app import app
+from levelhead.cli.commands import built, listed
 from levelhead.cli.main import main
 from levelhead.errors import UnknownModel
 
+_RUN = subprocess.run
 _VALUES = (
     "",
     " ",
@@ -95,14 +96,16 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("audit", "MODEL", "-o", "OUTPUTS/run"),
     ("heads", "MODEL", "-o", "OUTPUTS/run", "--experiments", "scores"),
     ("planted", "MODEL", "-o", "OUTPUTS/run", "--seeds", "2"),
-    ("prompts", "MODEL", "-o", "OUTPUTS/run", "--null", "0"),
+    ("counteracts", "MODEL", "-o", "OUTPUTS/run", "--null", "0"),
+    ("generate", "MODEL", "-o", "OUTPUTS/run", "--limit", "1", "--samples", "2", "--tokens", "4"),
     ("debias", "MODEL", "-o", "OUTPUTS/run", "--heads", "1-1"),
     ("mitigate", "MODEL", "-o", "OUTPUTS/run", "--methods", "symmetrized"),
     ("explore", "MODEL"),
     ("explore", "MODEL", "RUN", "--port", "0"),
+    ("serve", "MODEL", "--port", "0"),
     ("glue", "MODEL", "--data", "INPUTS", "-o", "OUTPUTS/run"),
     ("finetune", "MODEL", "--task", "snli", "--data", "INPUTS", "-o", "OUTPUTS/run"),
-    ("sweep", "MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
+    ("projections", "MODEL", "--nli", "MODEL", "-o", "OUTPUTS/run"),
     ("survey", "MODEL", "lh:none", "-o", "OUTPUTS/run", "--quick"),
     ("reproduce", "heads", "-o", "OUTPUTS/run", "--model", "MODEL"),
     ("models", "MODEL"),
@@ -118,7 +121,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("check", "RUN", "--max", "seat=3"),
     ("card", "RUN"),
     ("compare-heads", "RUN", "RUN", "-o", "OUTPUTS/compared"),
-    ("measure", "crows-pairs", "MODEL", "--data", "NO-SUCH.csv"),
+    ("benchmark", "crows-pairs", "MODEL", "--data", "NO-SUCH.csv"),
     ("atlas", "MODEL", "--objectives", "seat", "-o", "OUTPUTS/atlas"),
 )
 _LINE = 500  # characters of an error
@@ -131,8 +134,8 @@ class Options:
     def __init__(self, model: Path, run: Path) -> None:
         self._model, self._run = model, run
         self._options = {
-            name: [option for each in command.params for option in each.opts if option.startswith("-")]
-            for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+            name: [option for each in built(name).params for option in each.opts if option.startswith("-")]
+            for name in listed()
         }
 
     def subjects(self) -> list[Subject]:
@@ -172,9 +175,14 @@ def _no_hub(name: str, *_: object) -> object:
     raise UnknownModel(f"{name} is not there: the fuzzer has no hub.")
 
 
-def _printed(_browser: Path, _page: Path, _part: str, printed: Path) -> None:
+def _printed(command: list[str], **options: Any) -> subprocess.CompletedProcess[Any]:
     """A browser is a process of its own, which takes seconds and is not watched: its PDF is given instead."""
-    printed.write_text("%PDF levelhead", encoding="utf-8")
+    option = "--print-to-pdf="
+    printed = next((each.removeprefix(option) for each in command if each.startswith(option)), None)
+    if printed is None:
+        return _RUN(command, **options)
+    Path(printed).write_text("%PDF levelhead", encoding="utf-8")
+    return subprocess.CompletedProcess(command, 0, "", "")
 
 
 def called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
@@ -182,15 +190,17 @@ def called(arguments: Sequence[str], runs: bool, folder: Path) -> None:
     what it prints is dropped, but for an error: that must be foreseen, and end with one short line."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
     errors = io.StringIO()
-    loading = nullcontext() if runs else patch("levelhead.models.sources.load_checkpoint", _reached)
+    loaders = () if runs else ("_load_folder", "_load_gguf", "_load_int8")
     with ExitStack() as stack:
         stack.enter_context(patch.object(sys, "argv", ["levelhead", *arguments]))
         stack.enter_context(patch.object(tempfile, "tempdir", str(folder)))
         stack.enter_context(patch.dict("os.environ", {"HOME": str(folder), "LEVELHEAD_CACHE": str(folder)}))
         stack.enter_context(patch("levelhead.pages.pdf.find_chromium", lambda: Path("chromium")))
-        stack.enter_context(patch("levelhead.pages.pdf._print", _printed))
+        stack.enter_context(patch("levelhead.pages.pdf.subprocess.run", _printed))
         stack.enter_context(patch("levelhead.models.sources._download", _no_hub))
-        for each in (chdir(folder), loading, redirect_stdout(printed), redirect_stderr(errors)):
+        for loader in loaders:
+            stack.enter_context(patch(f"levelhead.models.sources.{loader}", _reached))
+        for each in (chdir(folder), redirect_stdout(printed), redirect_stderr(errors)):
             stack.enter_context(each)
         try:
             main()

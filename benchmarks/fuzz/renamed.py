@@ -19,9 +19,9 @@ from benchmarks.fuzz.mutations import STRANGE_TEXTS
 from benchmarks.fuzz.runs import READERS
 from benchmarks.fuzz.trial import Place, Subject
 from levelhead.measures.catalog import BUILT_IN
-from levelhead.results.stored import RESULTS, SETTINGS
+from levelhead.runs.folder import RESULTS, SETTINGS
 
-_STUDIES = ("audit", "heads", "prompts", "sweep", "glue")
+_STUDIES = ("audit", "heads", "counteracts", "projections", "glue")
 _LONGEST = 60  # characters of a name
 _MEASURES = tuple(info.name for info in BUILT_IN)
 

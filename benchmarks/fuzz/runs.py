@@ -13,23 +13,23 @@ from tests.studies.head_runs import scored_run
 
 from benchmarks.fuzz.mutations import mutated, retyped
 from benchmarks.fuzz.trial import Place, Subject
-from levelhead.inference.check import check, exit_code, junit
+from levelhead.inference.check import Plan, check, exit_code, junit, threshold
 from levelhead.inference.comparing import compare
 from levelhead.inference.contents import open_contents
-from levelhead.inference.thresholds import Plan, threshold
 from levelhead.pages.card import card
-from levelhead.pages.compare import comparison_html
-from levelhead.pages.figures.comparison import write_figures
-from levelhead.pages.page import write_report
-from levelhead.studies.heads.comparison import compare_heads
+from levelhead.pages.page import render, write_report
+from levelhead.pages.presented import comparison_page
+from levelhead.studies.compare_heads import CompareHeadsSettings
+from levelhead.studies.compare_heads.chapter import figures
+from levelhead.studies.compare_heads.run import compare_heads
 
 Command = Callable[[Path, Place], object]
 _SCORES = [[0.1, -0.2, 0.4, 0.0], [0.3, -0.1, -0.5, 0.2], [0.6, 0.7, -0.3, 0.8]]
 _MAKERS: dict[str, Callable[[Path], Path]] = {
     "audit": write_audit,
     "heads": write_heads,
-    "prompts": write_prompts,
-    "sweep": write_sweep,
+    "counteracts": write_prompts,
+    "projections": write_sweep,
     "glue": write_glue_run,
 }
 _RESEALED = 0.7  # of all runs: their checksums fit what they hold now, so that readers must notice the rest
@@ -75,11 +75,11 @@ class RunFolders:
 
     def _compared(self, run: Path, place: Place) -> object:
         compare([run])
-        return comparison_html(compare([self._folder / "audit", run]))
+        return render(comparison_page(compare([self._folder / "audit", run])))
 
     def _compared_heads(self, run: Path, place: Place) -> object:
-        compare_heads([run, self._folder / "chat"], place.outputs / "compared", 2)
-        return write_figures(place.outputs / "compared")
+        compare_heads([run, self._folder / "chat"], CompareHeadsSettings(2), place.outputs / "compared")
+        return figures(place.outputs / "compared")
 
 
 def _checked(run: Path, _: Place) -> object:
@@ -93,7 +93,7 @@ def _checked(run: Path, _: Place) -> object:
 READERS: dict[str, Command] = {
     "card": lambda run, _: card(open_contents(run)),
     "check": _checked,
-    "compare": lambda run, _: comparison_html(compare([run])),
+    "compare": lambda run, _: render(comparison_page(compare([run]))),
     "report": lambda run, place: write_report(run, place.outputs / "report.html"),
 }
 

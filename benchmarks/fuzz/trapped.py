@@ -17,7 +17,7 @@ from benchmarks.fuzz.options import called
 from benchmarks.fuzz.trial import Place, Subject
 from benchmarks.jobs import JOBS, prepare, resolved
 
-STUDIES = ("heads", "audit", "prompts", "planted", "sweep", "glue", "survey", "compare-heads")
+STUDIES = ("heads", "audit", "counteracts", "planted", "projections", "glue", "survey", "compare-heads")
 LATER = (  # names that a run gets when another command reads it, or while it is being made
     "report.html",
     "figures",
