@@ -1,4 +1,6 @@
-"""What distillation recipes close of the mirror gap on published pairs, and what they cost on running text.
+"""What distillation recipes close of the mirror gap on published pairs, and what they cost.
+
+Costs are perplexity of running text, and agreement: points of pronouns that fit the person.
 
     python -m benchmarks.distill_outside grid.json --data shared/data --jobs 2 --out results.json
 
@@ -37,17 +39,23 @@ from levelhead.engine.distilling import AlignedText, Distilling, aligned
 from levelhead.engine.own_forward import sampled_texts
 from levelhead.engine.readings import SpanLikelihoods, TokenLikelihoods
 from levelhead.engine.run import read_one
+from levelhead.engine.symmetry import token_classes
+from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT
 from levelhead.models.copies import copied
-from levelhead.models.encoding import Text
+from levelhead.models.encoding import Text, vocabulary_parameters
 from levelhead.models.hooks import quick_kernels
 from levelhead.models.model import Model, load
+from levelhead.probes.agreement import agreement_items
 from levelhead.probes.corpus import plain_sentences, split_sentences
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.training_text import training_text
+from levelhead.scoring.natural import disagreements
+from levelhead.studies.mitigate.merging import merging_steps
 from levelhead.studies.mitigate.training import running
 
 WRITER = "lh:gpt-mini"  # writes texts for models that cannot
 _SWAP = GenderSwap()
+_EVERY = 3  # of the items of agreement of a half
 LENGTH, LONG = 40, 128  # tokens of a text that is kept
 KEPT = Path(os.environ.get("DISTILL_KEPT", "/tmp"))  # texts as rows of tokens
 
@@ -76,6 +84,7 @@ class Recipe:
     masked_group: float = 0.5
     word_vectors: bool = True
     merged: float = 0.0  # how far vectors of counterparts begin moved together
+    shared: int = 0  # directions that differences of counterparts share, which merging leaves as they are
     clip: float = 1.0
     eps: float = 1e-8  # of AdamW; large: weights of small gradients hardly move
     anchor: float = 0.0  # pull to the first weights, in units of the rate
@@ -120,7 +129,18 @@ class Outside:
         (scores,) = read_one(model, TokenLikelihoods(self.running[half]), UNTOUCHED).values
         nats = [(-float(np.sum(each)), len(each)) for each in scores]
         first = [(-float(np.sum(each[:LENGTH])), len(each[:LENGTH])) for each in scores]
-        return {"G": float(np.abs(gaps).mean()), "gaps": gaps.tolist(), "nats": nats, "first": first}
+        items = agreement_items()
+        people = list(dict.fromkeys(item.people for item in items))[("dev", "test").index(half) :: 2]
+        own = [item for item in items if item.people in people]
+        kept = [own[i] for i in np.random.default_rng(0).permutation(len(own))[: len(own) // _EVERY]]
+        missed = {each.name: float(each.values[0].mean()) for each in disagreements(model, kept, UNTOUCHED)}
+        return {
+            "G": float(np.abs(gaps).mean()),
+            "gaps": gaps.tolist(),
+            "nats": nats,
+            "first": first,
+            **missed,
+        }
 
 
 def exactly(text: str) -> tuple[str, str] | None:
@@ -143,6 +163,7 @@ def compared(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
         "error": 100 * error,
         "perplexity": grown["nats"],
         "first": grown["first"],
+        **{name: 100 * (before[name] - after[name]) for name in (AGREEMENT, NAME_AGREEMENT)},
     }
 
 
@@ -304,7 +325,7 @@ def trained(  # noqa: PLR0915
     hf.eval()
     begin_at: list[dict[str, Any]] = []
     if recipe.merged:
-        merge(student, lesson, recipe.merged)
+        merge(student, lesson, recipe.merged, recipe.shared)
         begin_at = [{"step": 0, "seconds": 0.0, **evaluate(student)}]
     tables = {id(t.weight): t.weight for t in (hf.get_input_embeddings(), hf.get_output_embeddings()) if t}
     rows = next(iter(tables.values()))
@@ -371,21 +392,18 @@ def trained(  # noqa: PLR0915
 
 
 @torch.no_grad()
-def merge(student: Model, lesson: Distilling, way: float) -> None:
-    """Move the vectors of counterparts some of the way to where both groups have the same mean."""
-    mixture, head = lesson._mixture, student.hf.get_output_embeddings()
-    groups = len(mixture.shift)
-    cells: dict[int, list[int]] = {}
-    for token, cell in zip(mixture.columns.tolist(), mixture.cell.tolist(), strict=True):
-        cells.setdefault(cell, []).append(token)
-    tables = [head.weight] if getattr(head, "bias", None) is None else [head.weight, head.bias]
-    for rows in tables:
-        for first in range(0, mixture.shift.shape[1], groups):
-            own = [cells[cell] for cell in range(first, first + groups)]
-            means = [rows[tokens].mean(0) for tokens in own]
-            middle = torch.stack(means).mean(0)
-            for tokens, mean in zip(own, means, strict=True):
-                rows[tokens] += way * (middle - mean)
+def merge(student: Model, lesson: Distilling, way: float, shared: int) -> None:
+    """Move the vectors of counterparts some of the way to where both groups have the same mean.
+
+    shared: the first singular directions of the differences of all counterparts stay, so that what *she*,
+    *mother* and *queen* have in common still says who is meant; what differs in one pair alone goes.
+    """
+    for rows in vocabulary_parameters(student).values():
+        steps = merging_steps(rows, token_classes(lesson.model, _SWAP).classes)
+        if shared and rows.ndim > 1:
+            kept = torch.linalg.svd(steps[steps.any(1)], full_matrices=False).Vh[:shared]
+            steps -= steps @ kept.T @ kept
+        rows += (way * steps).to(rows.dtype)
 
 
 # ---- the grid
@@ -491,7 +509,8 @@ def report(run: Run, file: Path) -> None:
     found = json.loads(file.read_text(encoding="utf-8"))
     for each in found["curve"]:
         shown = [
-            f"{half} closed {own['closed']:.1f} ± {own['error']:.1f} % perplexity {own['perplexity']:+.2f} %"
+            f"{half} closed {own['closed']:.1f} ± {own['error']:.1f} % perplexity {own['perplexity']:+.2f} % "
+            f"agreement {own[AGREEMENT]:+.1f}, of names {own[NAME_AGREEMENT]:+.1f} points"
             for half, own in each.items()
             if isinstance(own, dict)
         ]
