@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import stat
 from pathlib import Path
@@ -100,6 +101,24 @@ def test_models_of_a_survey_whose_files_have_one_size_and_time_are_told_apart_by
     assert other.received("m", "", False)[0] != first
     held_of = hashlib.sha256((written / "config.json").read_bytes()).hexdigest()
     assert machines.digest(str(written / "config.json")) == held_of
+
+
+def test_a_survey_refuses_another_model_that_stands_at_the_path_of_the_drivers(
+    written: Path, tmp_path: Path
+) -> None:
+    seen = Shipment.of(written, NO_TRUST, machines.part, False)
+    assert seen.received("m", "", False) == (str(written), None)  # one disk for all
+    here = tmp_path / "bert"
+    shutil.copytree(written, here)  # a copy of the same files, written later
+    os.utime(here / "model.safetensors", ns=(0, 1))
+    own = {each.name: machines.digest(str(each)) for each in here.iterdir()}
+    there = Shipment(here, seen.files, seen.part, False, lambda path: own[Path(path).name])
+    assert there.received("m", "", False) == (str(here), None)
+    weights = bytearray((here / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (here / "model.safetensors").write_bytes(weights)  # as long, another model
+    with pytest.raises(CannotDo, match=r"model\.safetensors on .* is not the driver's"):
+        there.received("m", "", False)
 
 
 def test_memory_that_holds_files_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

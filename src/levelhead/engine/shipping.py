@@ -8,6 +8,7 @@ fingerprints.
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,12 @@ class Shipment:
         if name.startswith(PREFIX):  # it comes with levelhead
             return name, None
         if self.place.exists() and not self.always:
+            # a survey knows no fingerprint beforehand: another model at that path would pass for this one
+            if not fingerprint and (differs := self._differing()):
+                raise CannotDo(
+                    f"{differs} on {platform.node()} is not the driver's. Give all machines the same files, "
+                    "or let them be sent (--ship-model)."
+                )
             return str(self.place), None
         size = sum(length for _, length, _ in self.files)
         weights = sum(length for file, length, _ in self.files if file.endswith(_WEIGHTS))
@@ -64,26 +71,40 @@ class Shipment:
                 f"{name} has {weights / 2**30:.1f} GiB of weights; {free / 2**30:.1f} GiB of memory are free."
             )
 
-        source = self.place.parent if self.place.suffix == ".gguf" else self.place
-
         def write(work: Path) -> None:
             for file, length, _ in self.files:
                 with (work / file).open("xb") as to:
                     for start in range(0, length, PART):
-                        to.write(self.part(str(source / file), start, min(PART, length - start)))
+                        to.write(self.part(str(self._source / file), start, min(PART, length - start)))
                     if to.tell() != length:
                         raise BadRun(f"{file} changed on the driver's machine while it was sent")
 
         facts = ["shipped", fingerprint, *map(str, self.files)]
         # in a survey; files of one size and time, as in images of containers, may differ
         if not fingerprint:
-            facts += [self.digest(str(source / file)) for file, *_ in self.files]
+            facts += [self.digest(str(self._source / file)) for file, *_ in self.files]
         key = hashlib.sha256("\n".join(facts).encode()).hexdigest()
         try:
             held = obtain(key, {"source": self.place.name, "dtype": "shipped"}, size, write)
         except BadRun as error:
             raise CannotDo(f"{name} cannot be written here: {str(error).rstrip('.')}.") from error
         return str(held.folder / self.place.name if self.place.suffix == ".gguf" else held.folder), held
+
+    @property
+    def _source(self) -> Path:
+        """The folder of the files."""
+        return self.place.parent if self.place.suffix == ".gguf" else self.place
+
+    def _differing(self) -> str:
+        """The first file that this machine has otherwise than the driver's; "" where it has them all."""
+        for name, length, written in self.files:
+            own = self._source / name
+            if not own.is_file() or own.stat().st_size != length:
+                return str(own)
+            # where all machines see one disk, nothing is read; copies have times of their own
+            if own.stat().st_mtime_ns != written and machines.digest(str(own)) != self.digest(str(own)):
+                return str(own)
+        return ""
 
 
 def free_memory() -> int:
