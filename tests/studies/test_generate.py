@@ -29,6 +29,7 @@ from levelhead.pages.card import card
 from levelhead.pages.page import report_html
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex
+from levelhead.pages.tables import bounded
 from levelhead.probes.generation import Prompt, load_prompts
 from levelhead.progress import plain_lines
 from levelhead.runs.common import BASE
@@ -36,7 +37,7 @@ from levelhead.studies.generate import TEXTS, Generate, sampled, sections
 from levelhead.studies.generate.measuring import measured
 from levelhead.studies.generate.records import WrittenText
 from levelhead.studies.generate.run import generate
-from levelhead.studies.generate.sections import marked_section
+from levelhead.studies.generate.sections import marked_section, mirror_section
 from levelhead.studies.generate.settings import GenerateSettings
 from levelhead.studies.generate.texts import Texts
 from tests.tiny import tiny
@@ -366,6 +367,14 @@ def test_the_table_of_marked_words_ends_and_says_where_the_rest_is(
         assert ("results.jsonl" in table.note) == (limit == most)
     smallest = min(each.p for each in every)
     assert table.rows[0][-1].raw == repr(smallest)
+
+
+def test_the_chapter_of_the_mirror_image_says_what_a_recipe_changes(run: Generate) -> None:
+    (changed,) = (each for each in run.changed if each.name == "mirror divergence change")
+    shown = mirror_section(open_contents(run.folder), run)
+    assert shown is not None
+    assert changed.measurement.value is not None
+    assert f"Change {SYMMETRIZED}: {bounded(changed.measurement).text}." in shown.found
 
 
 def test_hostile_prompts_stay_text(tmp_path: Path) -> None:

@@ -276,6 +276,9 @@ def mirror_section(contents: Contents, run: Generate) -> Section | None:
             "comparisons, not a claim of bias."
         )
     )
+    for each in run.changed:
+        if each.name == f"{MIRROR} change" and each.measurement.value is not None:
+            said += f" Change {each.variant}: {bounded(each.measurement).text}."
     how = (
         "How much likelier the model finds its own texts than their counterfactuals after the prompts’ "
         "counterfactuals. 0: the two groups are treated as mirror images, as in a symmetrized model. Every "
