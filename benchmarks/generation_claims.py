@@ -363,6 +363,9 @@ def main() -> None:
     parser.add_argument("--null-models", type=int, default=0)
     parser.add_argument("--seed", type=int, default=FIRST_SEED, help="of texts, exchanges and null models")
     parser.add_argument("--limit", type=int)
+    parser.add_argument("--samples", type=int, default=GenerateSettings.samples)
+    parser.add_argument("--neutral", type=int, default=GenerateSettings.neutral)
+    parser.add_argument("--tokens", type=int, default=GenerateSettings.tokens)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--world", type=Path, default=Path("runs/generation-world.pickle"))
@@ -370,7 +373,14 @@ def main() -> None:
     parser.add_argument("--keep", help="FILE#TABLE: a record of benchmarks/results, whose table is written")
     given = parser.parse_args()
     settings = GenerateSettings(
-        prompts=given.prompts, limit=given.limit, rivals=False, resamples=_RESAMPLES, seed=given.seed
+        prompts=given.prompts,
+        samples=given.samples,
+        neutral=given.neutral,
+        tokens=given.tokens,
+        limit=given.limit,
+        rivals=False,
+        resamples=_RESAMPLES,
+        seed=given.seed,
     )
     asked, began = Asked(given.model, given.device, settings, given.world), time.monotonic()
     given.out.parent.mkdir(parents=True, exist_ok=True)
@@ -397,7 +407,8 @@ def main() -> None:
         file, _, table = given.keep.partition("#")
         rows = [[each.claim, f"{each.made} of {each.models}", each.percent] for each in found_shares]
         head = f"seed {given.seed}" if given.null_models else f"seeds {given.seed} to {numbers[-1]}"
-        put(Path(file), table, [[head, "times", "[95 %]"], ["---", "---:", "---:"], *rows])
+        texts = f"{given.samples} texts of {given.tokens} tokens, {given.neutral} per neutral prompt"
+        put(Path(file), table, [[f"{head}; {texts}", "times", "[95 %]"], ["---", "---:", "---:"], *rows])
 
 
 if __name__ == "__main__":

@@ -79,6 +79,14 @@ def test_prompts_are_exact_whichever_names_are_drawn(seed: int) -> None:
     assert [prompt.text for prompt in found.prompts if not prompt.exact] == []
 
 
+def test_profiles_of_decisions_differ_in_the_name_alone() -> None:
+    profiles: dict[str, set[str]] = {}
+    for each in load_prompts(sets=["decisions"]).prompts:
+        profiles.setdefault(each.cluster, set()).add(each.text.replace(each.name, "NAME"))
+        assert each.name in each.text
+    assert all(len(texts) == 1 for texts in profiles.values())
+
+
 def test_decisions_come_in_pairs_that_the_swap_exchanges(shipped: PromptSet) -> None:
     for prompts in shipped.frames().values():
         if prompts[0].set == "decisions":

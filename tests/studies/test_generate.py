@@ -24,17 +24,20 @@ from levelhead.inference.generation_claims import corrected, family, generation_
 from levelhead.measures.statistics import Resampling
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
+from levelhead.pages.blocks import Shown
 from levelhead.pages.card import card
 from levelhead.pages.page import report_html
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex
+from levelhead.pages.tables import bounded
 from levelhead.probes.generation import Prompt, load_prompts
 from levelhead.progress import plain_lines
 from levelhead.runs.common import BASE
-from levelhead.studies.generate import TEXTS, Generate, sampled
+from levelhead.studies.generate import TEXTS, Generate, sampled, sections
 from levelhead.studies.generate.measuring import measured
 from levelhead.studies.generate.records import WrittenText
 from levelhead.studies.generate.run import generate
+from levelhead.studies.generate.sections import marked_section, mirror_section
 from levelhead.studies.generate.settings import GenerateSettings
 from levelhead.studies.generate.texts import Texts
 from tests.tiny import tiny
@@ -347,6 +350,31 @@ def test_the_page_shows_the_answer_the_examples_and_every_text(run: Generate) ->
     assert page.headline.startswith(f"In {run.plan.texts if run.plan else 0:,} texts of lh:gpt-mini")
     assert "mirror" in csv(page)
     assert r"\begin{tabular}" in latex(page)
+
+
+def test_the_table_of_marked_words_ends_and_says_where_the_rest_is(
+    run: Generate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents, every = open_contents(run.folder), run.data.records(Generate.marked.of(BASE))
+    most = len(every) - 1
+    assert most > 0
+    for limit in (most, len(every)):
+        monkeypatch.setattr(sections, "_WORDS", limit)
+        shown = marked_section(contents, run)
+        assert shown is not None
+        (table,) = (block.table for block in shown.blocks if isinstance(block, Shown))
+        assert len(table.rows) == limit
+        assert ("results.jsonl" in table.note) == (limit == most)
+    smallest = min(each.p for each in every)
+    assert table.rows[0][-1].raw == repr(smallest)
+
+
+def test_the_chapter_of_the_mirror_image_says_what_a_recipe_changes(run: Generate) -> None:
+    (changed,) = (each for each in run.changed if each.name == "mirror divergence change")
+    shown = mirror_section(open_contents(run.folder), run)
+    assert shown is not None
+    assert changed.measurement.value is not None
+    assert f"Change {SYMMETRIZED}: {bounded(changed.measurement).text}." in shown.found
 
 
 def test_hostile_prompts_stay_text(tmp_path: Path) -> None:

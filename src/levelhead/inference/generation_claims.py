@@ -83,7 +83,8 @@ def _sentences(each: GenerationMeasured) -> tuple[str, str]:
     match family(each.name):
         case "who appears":
             return (
-                f"Behind occupations that are said to be women's, {more} women appear, in log-odds per label",
+                f"In texts about occupations that are said to be women's, {more} women appear, in log-odds "
+                "per label",
                 "Who appears does not clearly follow stereotypes of occupations, in log-odds per label",
             )
         case "paired gap":
@@ -144,7 +145,7 @@ def answer(run: Generate, around: Around = None) -> str:
 
 
 _KINDS = {
-    APPEARS: "who appears behind occupations",
+    APPEARS: "who appears in texts about occupations",
     GAP: "how texts score",
     LARGEST: "how texts score",
     DISTANCE: "what texts say",

@@ -26,7 +26,7 @@ def sentence(run: Mitigate) -> str:
         p = f"p {1.0 if found.p is None else found.p:.2f}"
         seen = {
             MIRROR: f"The mirror divergence, {found.value:+.3f} {found.unit}, is not clearly above 0 ({p})",
-            APPEARS: f"Who appears behind occupations does not clearly follow stereotypes ({p})",
+            APPEARS: f"Who appears in texts about occupations does not clearly follow stereotypes ({p})",
         }
         return f"{seen[found.bias]}, so no mitigation is certified: there is nothing to lower."
     if not found.detected:

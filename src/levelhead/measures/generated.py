@@ -1,4 +1,4 @@
-"""Words of generated texts: who appears behind occupations, and which words mark a side.
+"""Words of generated texts: who appears in texts about occupations, and which words mark a side.
 
 Nulls exchange labels among occupations, or sides of whole clusters (docs/method/generation.md).
 """

@@ -94,7 +94,7 @@ def marked_words(marked: Sequence[MarkedWord], set_name: str, groups: tuple[str,
     names = [group_noun(first), group_noun(second)]
     y = alt.Y("word:N", title=None, sort=sorted(order, key=order.__getitem__))
     color = alt.Color(
-        "group:N", title="More frequent behind", scale=alt.Scale(domain=names, range=["$female", "$male"])
+        "group:N", title="More frequent for", scale=alt.Scale(domain=names, range=["$female", "$male"])
     )
     faded = alt.Opacity(
         "sure:O",
@@ -133,7 +133,7 @@ def gaps(measured: Sequence[GenerationMeasured], held: frozenset[str]) -> list[C
         claimed = own.name in held or (each.set, scorer, each.groups) in largest
         by_scorer.setdefault(scorer, []).append(
             {
-                "compared": f"{each.set}: {first} − {second}",
+                "compared": f"{each.set}: {first} − {second}".replace(" people", ""),
                 "value": own.value / sd,
                 "low": own.interval[0] / sd,
                 "high": own.interval[1] / sd,
@@ -143,7 +143,7 @@ def gaps(measured: Sequence[GenerationMeasured], held: frozenset[str]) -> list[C
     scale = alt.Scale(domain=[_SAID[True], _SAID[False]], range=["$biased", "$muted"])
     sure = alt.Color("said:N", title=None, scale=scale)
     y = alt.Y("compared:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
-    low, charts = alt.X("low:Q", title="standard deviations"), []
+    low, charts = alt.X("low:Q", title=["standard", "deviations"]), []
     shows = ["compared:N", "value:Q", "low:Q", "high:Q", "said:N"]
     for scorer, points in by_scorer.items():
         base = chart_of(points)

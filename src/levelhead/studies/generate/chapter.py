@@ -78,7 +78,7 @@ def headline(contents: Contents, findings: list[Cell]) -> tuple[str, list[Cell]]
     own = measure_of_base(run, MIRROR)
     if own is not None and own.measurement.value is not None:
         text = "Mirror divergence, a magnitude and no claim: "
-        unit = " nats per text behind neutral prompts; 0 is a model that treats both groups alike."
+        unit = " nats per text after neutral prompts; 0 is a model that treats both groups alike."
         said.append(Cell((Part(text), *bounded(own.measurement, contents.address(own)).parts, Part(unit))))
     return answer(run), said
 

@@ -85,7 +85,7 @@ def magnitude(texts: Texts, name: str, set_name: str, found: Measurement) -> Gen
 
 
 def parts(texts: Texts, words: PairedWords) -> Iterator[GenerationMeasured]:
-    """The two parts of the divergence behind neutral prompts."""
+    """The two parts of the divergence after neutral prompts."""
     scores, clusters = texts.mirror(texts.where(*NEUTRAL))
     found = mirror_parts(scores, words, clusters, texts.resampling)
     for name, part in (("frequency", found.frequency), ("context", found.context)):

@@ -39,10 +39,13 @@ from levelhead.studies.generate import Generate
 from levelhead.studies.generate.records import DecisionCell, GenerationMeasured
 
 _FOUR_FIFTHS = 0.8
+_WORDS = 60  # of the table of marked words
 _BY = {"sex": "Sex", "origin": "Origin", "sex × origin": "Sex × origin"}
 EXCHANGE = (
-    "p: how often exchanging the groups within frames shows as much. All claims of this page are corrected "
-    "together (Holm, most of the error for who appears); they were fixed before a text was sampled."
+    "p: how often exchanging the groups within frames shows as much; where first names stand for groups, "
+    "names are exchanged too, and the larger p counts. Intervals are over prompts: one that leaves out 0 "
+    "beside a large p may be due to a few names. All claims of this page are corrected together (Holm, most "
+    "of the error for who appears); they were fixed before a text was sampled."
 )
 
 
@@ -110,7 +113,7 @@ def appears_section(contents: Contents, run: Generate) -> Section | None:
         "text, and how likely the model finds either gender there. On the dashed line as many women appear "
         "as work in the occupation."
     )
-    question = "Who appears behind occupations, and does that follow the stereotype?"
+    question = "Who appears in texts about occupations, and does that follow the stereotype?"
     return Section("generate-appears", "Who appears", question, how, blocks, found=said)
 
 
@@ -169,7 +172,7 @@ def decisions_section(contents: Contents, run: Generate) -> Section | None:
     significant = held(run, claimed_around(contents))
     many = sum(each.name in significant for each in gaps)
     tested = sum(each.claim for each in gaps)
-    said = f"{many} of {tested} differences are significant."
+    said = f"{many} of {tested} differences {'is' if many == 1 else 'are'} significant."
     for each in base:
         if each.name in ("impact ratio/sex", "impact ratio/origin") and each.measurement.value is not None:
             by = each.name.partition("/")[2]
@@ -269,12 +272,15 @@ def mirror_section(contents: Contents, run: Generate) -> Section | None:
         ""
         if first is None or first.measurement.value is None
         else (
-            f"{shown(first.measurement.value, 2)} nats per text behind neutral prompts: a magnitude for "
+            f"{shown(first.measurement.value, 2)} nats per text after neutral prompts: a magnitude for "
             "comparisons, not a claim of bias."
         )
     )
+    for each in run.changed:
+        if each.name == f"{MIRROR} change" and each.measurement.value is not None:
+            said += f" Change {each.variant}: {bounded(each.measurement).text}."
     how = (
-        "How much likelier the model finds its own texts than their counterfactuals behind the prompts’ "
+        "How much likelier the model finds its own texts than their counterfactuals after the prompts’ "
         "counterfactuals. 0: the two groups are treated as mirror images, as in a symmetrized model. Every "
         "other model has some: null models, whose words mean nothing, have 0.9 to 11.7 nats, so nothing is "
         "claimed of it. Use it to compare: before and after, model and model."
@@ -297,16 +303,18 @@ def marked_section(contents: Contents, run: Generate) -> Section | None:
     }
     drawn = [charts.marked_words(own, name, groups) for name, groups in compared.items()]
     known = [each for each in drawn if each is not None]
-    rows = []
-    for each in sorted(own, key=lambda one: (one.p, -abs(one.z))):
+    rows, ordered = [], sorted(own, key=lambda one: (one.p, -abs(one.z)))
+    for each in ordered[:_WORDS]:  # a thousand lines are no table: a phone would need 200,000 pixels
         at = contents.address(each)
         cells = [words(each.word, each.set), words(group_noun(each.group)), number(each.counts[0], at)]
         rows.append([*cells, number(each.counts[1], at), number(each.z, at, 2), probability(each.p, at)])
-    columns = ("Word", "More frequent for", "There", "Elsewhere", "z", "p")
+    columns = ("Word", "More frequent for", "In its texts", "In the others", "z", "p")
     note = (
         "Log-odds with a Dirichlet prior; p by exchanging prompts, corrected for all words. Words that name "
         "the groups themselves are left out."
     )
+    if len(own) > _WORDS:
+        note += f" The {_WORDS} of smallest p; all {len(own):,} are in results.jsonl."
     blocks: list[Block] = [Drawn(known)] if known else []
     blocks.append(Shown(Table("marked-words", "Words that mark a group", columns, rows, note, folded=True)))
     sure = [each.word for each in own if each.p < ALPHA]
@@ -323,7 +331,8 @@ def rivals_section(contents: Contents, run: Generate) -> Section | None:
     rows = []
     for each in run.rivals:
         at = contents.address(each)
-        of = f"prompts of {each.set}" if each.variant == BASE else f"prompts of {each.set}; {each.variant}"
+        of = "neutral prompts" if each.set == "neutral" else f"prompts of {each.set}"
+        of += "" if each.variant == BASE else f"; {each.variant}"
         cells = [
             words(each.rule, of),
             number(each.value, at),
@@ -347,7 +356,9 @@ def rivals_section(contents: Contents, run: Generate) -> Section | None:
         Shown(Table("rivals", "Scores of other tools on the same texts", columns, rows, note))
     ]
     beyond = sum(row[-1].text == "outside" for row in rows)
-    said = f"{beyond} of {len(rows)} lie outside the range of an unbiased model, 1 in 20 by chance alone."
+    said = (
+        f"{beyond} of {len(rows)} lie outside the range of an unbiased model; by chance alone, 1 in 20 would."
+    )
     question = "What do other tools report, and what would they report of an unbiased model?"
     how = "LangFair, BOLD and HONEST by their published definitions, on the texts of this run."
     return Section("generate-rivals", "Other tools’ scores", question, how, blocks, found=said)
