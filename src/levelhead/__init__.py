@@ -22,42 +22,27 @@ try:
 except PackageNotFoundError:
     __version__ = "0+unknown"  # a source tree that was not installed
 
-_PUBLIC = {
-    # models, and what they are asked
-    "load": "models.model",
-    "Model": "models.model",
-    "Head": "edits.sites",
-    "gates": "edits.gates",
-    "removed": "edits.gates",
-    "read": "engine.run",
-    "read_one": "engine.run",
-    "gate_gradients": "engine.gradients",
-    # measures
-    "seat": "api.measured",
-    "lpbs": "api.measured",
-    "nsp": "api.measured",
-    "nli": "api.measured",
-    "fluency": "api.measured",
-    # changed models
-    "debias": "api.mitigated",
-    "learn_gates": "api.mitigated",
-    "coin": "probes.coin",
-    "load_recipe": "mitigation.recipe",
-    # what was found
-    "report": "api.reports",
-    "check": "api.reports",
-    "compare": "api.reports",
-    "card": "api.reports",
-    "open_run": "api.reading_runs",
-    "explore": "api.exploring",
-    # your own
-    "load_words": "probes.words",
-    "Measurement": "measures.measurement",
-    "MeasureInfo": "measures.catalog",
-    "register": "api.registering",
-    "register_measure": "scoring.registry",
-    "LevelheadError": "errors",
+_ROOMS = {  # where public names stand
+    "models.model": ("load", "Model"),
+    "edits.sites": ("Head",),
+    "edits.gates": ("gates", "removed"),
+    "engine.run": ("read", "read_one"),
+    "engine.gradients": ("gate_gradients",),
+    "api.measured": ("seat", "lpbs", "nsp", "nli", "fluency"),
+    "api.mitigated": ("debias", "learn_gates"),
+    "probes.coin": ("coin",),
+    "mitigation.recipe": ("load_recipe",),
+    "api.reports": ("report", "check", "compare", "card"),
+    "api.reading_runs": ("open_run",),
+    "api.exploring": ("explore",),
+    "probes.words": ("load_words",),
+    "measures.measurement": ("Measurement",),
+    "measures.catalog": ("MeasureInfo",),
+    "api.registering": ("register",),
+    "scoring.registry": ("register_measure",),
+    "errors": ("LevelheadError",),
 }
+_PUBLIC = {name: room for room, names in _ROOMS.items() for name in names}
 _MODULES = {"settings": "settings", "readings": "engine.readings"}  # groups of names
 _OLD = {"measure": "benchmark", "certify": "mitigate", "sweep": "projections"}  # names of 0.2, gone in 0.4
 

@@ -102,9 +102,6 @@ def _scores_table(contents: Contents, run: Glue) -> Table:
     return Table("glue-scores", "Scores after fine-tuning", columns, lines, note)
 
 
-# ---- bias against GLUE
-
-
 # ---- learning curves
 
 
