@@ -176,6 +176,7 @@ NOT_IN_A_RUN = {  # what else these rooms open, and how
     "levelhead/pages/shell.py": {"read_text"},  # ships
     "levelhead/runs/folder.py": {"open"},  # a file of the user's, to hash it
     "levelhead/runs/study.py": {"shutil.copytree"},  # a run that was looked through before
+    "levelhead/scoring/benchmarks/protocol.py": {"read_text"},  # ships
     "levelhead/serving/served.py": {"write_text"},  # a temporary folder
     "levelhead/studies/counteracts/run.py": {"read_text"},  # a recipe that the user names
     "levelhead/studies/generate/run.py": {"read_text"},  # a recipe that the user names

@@ -14,7 +14,9 @@ from levelhead.measures.stereoset import distance, icat, lms, ss, strength, trip
 from levelhead.probes.published import published_projections
 
 EXAMPLES = published_projections().strength_examples
-TABLE_3 = np.array([(e.p_stereo, e.p_anti, e.p_anti_gs, e.p_stereo_gs) for e in EXAMPLES])  # [example, kind]
+TABLE_3 = np.array(
+    [(e["p_stereo"], e["p_anti"], e["p_anti_gs"], e["p_stereo_gs"]) for e in EXAMPLES]
+)  # [example, kind]
 
 
 def value(measured: Measurement) -> float:
@@ -98,8 +100,8 @@ def test_interval_of_a_perfect_score_is_not_certain() -> None:
 
 def test_strength_of_the_papers_examples_is_0_006_and_0_969() -> None:
     s = triple_strength(*TABLE_3.T)
-    assert [example.s for example in EXAMPLES] == [0.006, 0.969]
-    assert s == pytest.approx([example.s for example in EXAMPLES], abs=0.0005 + 1e-9)
+    assert [example["s"] for example in EXAMPLES] == [0.006, 0.969]
+    assert s == pytest.approx([example["s"] for example in EXAMPLES], abs=0.0005 + 1e-9)
 
 
 def test_strength_of_both_examples_together_is_that_of_the_stronger() -> None:
@@ -110,9 +112,9 @@ def test_strength_of_both_examples_together_is_that_of_the_stronger() -> None:
 
 def test_distance_of_the_papers_table_4_examples() -> None:
     first, second = published_projections().distance_examples
-    assert value(distance([second.p_unrelated], [second.p_unrelated_gs])) == pytest.approx(second.d)
-    both = [first.p_unrelated, second.p_unrelated], [first.p_unrelated_gs, second.p_unrelated_gs]
-    assert value(distance(*both)) == value(distance(*both[::-1])) == pytest.approx(first.d)
+    assert value(distance([second["p_unrelated"]], [second["p_unrelated_gs"]])) == pytest.approx(second["d"])
+    both = [first["p_unrelated"], second["p_unrelated"]], [first["p_unrelated_gs"], second["p_unrelated_gs"]]
+    assert value(distance(*both)) == value(distance(*both[::-1])) == pytest.approx(first["d"])
 
 
 def test_a_sentence_that_is_merely_likelier_has_no_strength() -> None:

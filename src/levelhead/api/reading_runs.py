@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from pydantic import ConfigDict
 
@@ -17,7 +17,9 @@ from levelhead.runs.files import JsonFile
 from levelhead.runs.folder import SETTINGS
 from levelhead.runs.records import Record
 
-AnySaved = SeatResult | LpbsResult | NspResult | NliResult | FluencyResult | CheckResult | ComparisonResult
+AnySaved: TypeAlias = (
+    SeatResult | LpbsResult | NspResult | NliResult | FluencyResult | CheckResult | ComparisonResult
+)
 SAVED: dict[str, type[AnySaved]] = {kind.__name__: kind for kind in get_args(AnySaved)}
 
 

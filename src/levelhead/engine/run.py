@@ -227,7 +227,16 @@ def read(
     """
 
     def ask(own: Sequence[Variant], some: Sequence[Reading[Any]]) -> list[Any]:
-        return answered(model, some, own, partial(_read, model, label=label, batch_tokens=batch_tokens))
+        return answered(model, some, own, pass_over)
+
+    def pass_over(some: Sequence[Reading[Any]], own: Sequence[Variant]) -> list[Any]:
+        for edit in {id(edit): edit for variant in own for edit in variant}.values():
+            model.check_site(edit.site)
+        with asking(model.hf):
+            pool = RowPool()
+            collectors = [reading.prepare(model, pool, len(own)) for reading in some]
+            answer_prepared(model, pool, collectors, own, label=label, batch_tokens=batch_tokens)
+        return [collector.answer() for collector in collectors]
 
     whole = [around(variant) for variant in variants]
     if not any(whole):
@@ -255,23 +264,6 @@ def read(
             order += places
     answers = zip(readings, *collected, strict=True)
     return Answers({id(reading): joined_variants(parts, order) for reading, *parts in answers})
-
-
-def _read(
-    model: Model,
-    readings: Sequence[Reading[Any]],
-    variants: Sequence[Variant],
-    *,
-    label: str,
-    batch_tokens: int | None,
-) -> list[Any]:
-    for edit in {id(edit): edit for variant in variants for edit in variant}.values():
-        model.check_site(edit.site)
-    with asking(model.hf):
-        pool = RowPool()
-        collectors = [reading.prepare(model, pool, len(variants)) for reading in readings]
-        answer_prepared(model, pool, collectors, variants, label=label, batch_tokens=batch_tokens)
-    return [collector.answer() for collector in collectors]
 
 
 def answer_prepared(

@@ -133,8 +133,20 @@ def continuations(
             turns = [[t for _, t in each] for each in drawn]
             written = [text for texts in chosen for text in dict.fromkeys(texts)]
             rows |= prompt_rows(model, written, sampling.tokens)
-        starts, place = _starts(rows, chosen, streams)
-        found = _sampled(model, SampleJob(starts, sampling, own), label)
+        # all that is to be written, each thing once, and where each sample of a text and a stream is found
+        wanted: dict[tuple[Text, str], dict[int, None]] = {}
+        for own_texts, stream in zip(chosen, streams, strict=True):
+            for number, text in enumerate(own_texts):
+                wanted.setdefault((text, stream), {})[number] = None
+        starts: list[Start] = []
+        place: dict[tuple[Text, str, int], tuple[int, int]] = {}
+        for (text, stream), numbers in wanted.items():
+            every = sorted(numbers)
+            for first in range(0, len(every), ROWS):
+                some = tuple(every[first : first + ROWS])
+                place |= {(text, stream, number): (len(starts), i) for i, number in enumerate(some)}
+                starts.append(Start(rows[text], stream, some))
+        found = _sampled(model, SampleJob(tuple(starts), sampling, own), label)
         texts = [
             [found[start][of_start] for start, of_start in (place[t, stream, k] for k, t in enumerate(each))]
             for each, stream in zip(chosen, streams, strict=True)
@@ -191,25 +203,6 @@ def uniforms(seed: int, count: int) -> NDArray[np.float64]:
 
 
 # ---- the model itself
-
-
-def _starts(
-    rows: dict[Text, Ints], chosen: Sequence[Sequence[Text]], streams: Sequence[str]
-) -> tuple[tuple[Start, ...], dict[tuple[Text, str, int], tuple[int, int]]]:
-    """All that is to be written, each thing once, and where each sample of a text and a stream is found."""
-    wanted: dict[tuple[Text, str], dict[int, None]] = {}
-    for texts, stream in zip(chosen, streams, strict=True):
-        for number, text in enumerate(texts):
-            wanted.setdefault((text, stream), {})[number] = None
-    starts: list[Start] = []
-    place: dict[tuple[Text, str, int], tuple[int, int]] = {}
-    for (text, stream), numbers in wanted.items():
-        every = sorted(numbers)
-        for first in range(0, len(every), ROWS):
-            some = tuple(every[first : first + ROWS])
-            place |= {(text, stream, number): (len(starts), i) for i, number in enumerate(some)}
-            starts.append(Start(rows[text], stream, some))
-    return tuple(starts), place
 
 
 def _sampled(model: Model, job: SampleJob, label: str) -> list[list[Continuation]]:

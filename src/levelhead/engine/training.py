@@ -456,25 +456,22 @@ class _Validation(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step in self._at:
             with nullcontext() if self._averaging is None else self._averaging.averaged():
-                self._keep(state)
+                self._validate(state)
+                if state.global_step in self._plan.kept:
+                    network = self._student.hf
+                    named: dict[str, Tensor] = dict(network.named_parameters())
+                    if self._plan.lora:  # by the names that weights have without adapters
+                        with torch.no_grad():
+                            named = {
+                                f"{name}.weight": layer.get_base_layer().weight
+                                + layer.get_delta_weight(layer.active_adapters[0])
+                                for name, layer in adapted(network)
+                            }
+                    values = {n: weight.detach().cpu().clone().contiguous() for n, weight in named.items()}
+                    write_whole(_file(self._folder, state.global_step), lambda path: save_file(values, path))
             seen = {step: loss for step, loss in self.losses.items() if step}  # the first steps make it worse
             if sum(step > min(seen, key=lambda each: seen[each]) for step in seen) >= _PATIENCE:
                 control.should_training_stop = True
-
-    def _keep(self, state: Any) -> None:
-        self._validate(state)
-        if state.global_step in self._plan.kept:
-            network = self._student.hf
-            named: dict[str, Tensor] = dict(network.named_parameters())
-            if self._plan.lora:  # by the names that weights have without adapters
-                with torch.no_grad():
-                    named = {
-                        f"{name}.weight": layer.get_base_layer().weight
-                        + layer.get_delta_weight(layer.active_adapters[0])
-                        for name, layer in adapted(network)
-                    }
-            values = {name: weight.detach().cpu().clone().contiguous() for name, weight in named.items()}
-            write_whole(_file(self._folder, state.global_step), lambda path: save_file(values, path))
 
     def _validate(self, state: Any) -> None:
         loss = apart_loss(self._student, self._apart)

@@ -20,21 +20,6 @@ from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, BadProbe
 from levelhead.exploring import answers, benchmarks, changes
-from levelhead.exploring.answers import (
-    Attention,
-    Band,
-    Continuations,
-    NeuronScore,
-    NeuronsWhy,
-    References,
-    Side,
-    TextAnswer,
-    Why,
-    Writes,
-    pieces,
-    sampled,
-    written,
-)
 from levelhead.exploring.background import Background, Progress
 from levelhead.exploring.benchmarks import BenchmarkShown, Compared, Comparison, Scores
 from levelhead.exploring.changes import Fits, Preset, PresetShown, Taken, changes_nothing, presets
@@ -108,7 +93,7 @@ class Answer(Record):
     changed: bool  # whether the second side is the changed model
     pair: Pair
     counterfactual: Counterfactual
-    texts: tuple[TextAnswer, TextAnswer]
+    texts: tuple[answers.TextAnswer, answers.TextAnswer]
     stated: tuple[Stated | None, Stated | None]  # where a text states a group, its odds are agreement
     taken: Taken
     key: str  # of the change on the chosen benchmark, which its comparison carries too
@@ -130,7 +115,7 @@ class Bands(Record):
     """Null bands of the sentence, of the counterfactual, and of the first less the second; None where a text
     states a group: null models, in which no word has a meaning, agree with nothing."""
 
-    bands: tuple[Band | None, Band | None, Band | None]
+    bands: tuple[answers.Band | None, answers.Band | None, answers.Band | None]
 
 
 @dataclass(frozen=True)
@@ -138,7 +123,7 @@ class Beside(Record):
     """Other texts beside the sentence and its counterfactual; None where a text states a group, or names no
     occupation."""
 
-    references: tuple[References | None, References | None]
+    references: tuple[answers.References | None, answers.References | None]
 
 
 @dataclass(frozen=True)
@@ -149,11 +134,11 @@ class Saved(Record):
     answer: Answer
     bands: Bands
     beside: Beside
-    why: Why
-    neurons: NeuronsWhy
-    attention: Attention
+    why: answers.Why
+    neurons: answers.NeuronsWhy
+    attention: answers.Attention
     jobs: Jobs
-    continuations: Continuations | None  # None: the model writes no texts
+    continuations: answers.Continuations | None  # None: the model writes no texts
 
 
 class Explorer:
@@ -224,7 +209,7 @@ class Explorer:
     def answer(self, state: PageState) -> Answer:
         """Both texts, before and after the change, and the second model beside them: one read a network."""
         recipe, pair = self.recipe(state), self._pair(state)
-        sides = [self._changed(recipe), *([] if self.second is None else [Side(self.second, [()])])]
+        sides = [self._changed(recipe), *([] if self.second is None else [answers.Side(self.second, [()])])]
         variants = sides[0].variants
         sentence, of_counterfactual = answers.ask(sides, self._texts(state), pair)
         names = [self.model.name, *[CHANGED] * (len(variants) - 1), *[s.model.name for s in sides[1:]]]
@@ -246,7 +231,7 @@ class Explorer:
         texts, pair, known = self._texts(state), self._pair(state), self._stated(state)
         if all(known):
             return Bands((None, None, None))
-        found: tuple[Band, ...] = self._once(
+        found: tuple[answers.Band, ...] = self._once(
             ("bands", texts, pair), lambda: answers.bands(self.model, texts, pair)
         )
         sentence, other, difference = found
@@ -263,14 +248,14 @@ class Explorer:
         recipe, pair, known = self.recipe(state), self._pair(state), self._stated(state)
         side, (sentence, other), change = self._changed(recipe), self._texts(state), recipe_text(recipe)
 
-        def of(text: str, says: Stated | None) -> References | None:
+        def of(text: str, says: Stated | None) -> answers.References | None:
             if says:
                 return None
             return self._once(("beside", text, pair, change), lambda: answers.references(side, text, pair))
 
         return Beside((of(sentence, known[0]), of(other, known[1])))
 
-    def why(self, state: PageState) -> Why:
+    def why(self, state: PageState) -> answers.Why:
         """Which heads move the odds of one of the texts, with the change on."""
         model, recipe = self.model, self.recipe(state)
         variant = self._variant(recipe)
@@ -282,12 +267,12 @@ class Explorer:
         reading = TokenLogProbs([about.text], about.tokens)
         with model.edited(*(edit for edit in inside(variant) if not isinstance(edit, HeadGates))):
             found = gate_gradients(model, reading, lambda y: y[0, 0] - y[0, 1], label="Why", at=at)
-        return Why(found.objective, tuple(tuple(map(float, row)) for row in found.scores))
+        return answers.Why(found.objective, tuple(tuple(map(float, row)) for row in found.scores))
 
-    def neurons(self, state: PageState) -> NeuronsWhy:
+    def neurons(self, state: PageState) -> answers.NeuronsWhy:
         """Which neurons move the odds of one of the texts most, and those that are switched."""
         if self.facts.no_neurons:
-            return NeuronsWhy(())
+            return answers.NeuronsWhy(())
         model, recipe = self.model, self.recipe(state)
         variant = self._variant(recipe)
         at = np.ones((model.layers, model.neurons))
@@ -301,9 +286,11 @@ class Explorer:
         largest = np.argsort(-np.abs(scores), axis=None, kind="stable")[:NEURONS]
         most = [Neuron(*divmod(int(number), model.neurons)) for number in largest]
         shown = dict.fromkeys((*most, *sorted(state.neurons)))
-        return NeuronsWhy(tuple(NeuronScore(neuron, float(scores[neuron])) for neuron in shown))
+        return answers.NeuronsWhy(
+            tuple(answers.NeuronScore(neuron, float(scores[neuron])) for neuron in shown)
+        )
 
-    def attention(self, state: PageState) -> Attention:
+    def attention(self, state: PageState) -> answers.Attention:
         """What each head attends to from a word of one of the texts; by default from the blank."""
         variant, about = self._variant(self.recipe(state)), self._question(state)
         mask, character = self.model.tokenizer.mask_token, state.word
@@ -315,7 +302,7 @@ class Explorer:
         reading = AttentionReading([about.text], [span], [span])
         (row,) = read_one(self.model, reading, [inside(variant)], label="Attention")[0]
         weights = row.weights.astype(np.float64).mean(axis=2).round(_DIGITS)
-        return Attention(
+        return answers.Attention(
             tuple(token or "·" for token in row.tokens),
             tuple(map(int, row.target)),
             tuple(tuple(tuple(map(float, head)) for head in layer) for layer in weights),
@@ -324,7 +311,9 @@ class Explorer:
             about.text,
         )
 
-    def continuations(self, state: PageState, check: Callable[[], None] = lambda: None) -> Continuations:
+    def continuations(
+        self, state: PageState, check: Callable[[], None] = lambda: None
+    ) -> answers.Continuations:
         """What the model, before and after the change, writes behind both sentences.
 
         This takes as long as many questions: between its portions others are answered, and `check`, which is
@@ -335,20 +324,20 @@ class Explorer:
         prompts = [question(self.model, text, self._pair(state)).text for text in texts]
         words = partial(group_words, test=self.test, names=state.names)
 
-        def writes(side: str, change: Recipe, variant: Variant) -> Writes:
+        def writes(side: str, change: Recipe, variant: Variant) -> answers.Writes:
             found = []
             for prompt in prompts:
                 self.background.give_way()
                 check()
-                sample = partial(sampled, self.model, prompt, variant, state.seed, check)
+                sample = partial(answers.sampled, self.model, prompt, variant, state.seed, check)
                 found.append(self._once(("texts", prompt, recipe_text(change), state.seed), sample))
-            return written(side, prompts, found, words)
+            return answers.written(side, prompts, found, words)
 
         sides = [writes(self.model.name, Recipe(), ())]
         if not changes_nothing(recipe):
             sides.append(writes(CHANGED, recipe, self._variant(recipe)))
-        given = tuple(pieces(prompt, words(prompt)) for prompt in prompts)
-        return Continuations(state.to_fragment(), state.seed, given, tuple(sides))
+        given = tuple(answers.pieces(prompt, words(prompt)) for prompt in prompts)
+        return answers.Continuations(state.to_fragment(), state.seed, given, tuple(sides))
 
     def _question(self, state: PageState) -> Question:
         """About the sentence or its counterfactual, whichever is chosen."""
@@ -372,8 +361,8 @@ class Explorer:
             return ()
         return composed(self.model, recipe, self._fits.of(recipe))
 
-    def _changed(self, recipe: Recipe) -> Side:
-        return Side(self.model, [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])])
+    def _changed(self, recipe: Recipe) -> answers.Side:
+        return answers.Side(self.model, [(), *([] if changes_nothing(recipe) else [self._variant(recipe)])])
 
     def _texts(self, state: PageState) -> tuple[str, str]:
         own = state.counterfactual

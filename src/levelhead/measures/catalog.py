@@ -66,7 +66,8 @@ class MeasureInfo:
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
-_MEASURES, _SCORES = (
+# how measures, and the scores of benchmarks, whose name and title come before theirs, are shown and judged
+_MEASURES, SCORES = (
     {
         row["name"]: MeasureInfo(
             **dict[str, Any]((k, tuple(v) if isinstance(v, list) else v) for k, v in row.items())
@@ -93,13 +94,7 @@ BUILT_IN: tuple[MeasureInfo, ...] = (
     ),
 )
 
-# how the scores of benchmarks are shown and judged; a benchmark's name and title come before theirs
-SHARE_INFO, GAP_INFO, SS_INFO = _SCORES["share"], _SCORES["gap"], _SCORES["ss"]
-LMS_INFO, ICAT_INFO, BIAS_INFO = _SCORES["lms"], _SCORES["icat"], _SCORES["bias"]
-ACCURACY_INFO, CORRELATION_INFO = _SCORES["accuracy"], _SCORES["correlation"]
-PERPLEXITY_INFO, LOGIT_INFO = _SCORES["perplexity"], _SCORES["logit"]
-RATIO_INFO, EFFECT_INFO = _SCORES["impact ratio"], _SCORES["effect"]
-
+GAP_INFO, EFFECT_INFO = SCORES["gap"], SCORES["effect"]
 
 # names under which fluency is stored, and in what they differ from it: a change is a ratio, near 1
 _FLUENCIES: dict[str, dict[str, Any]] = {

@@ -51,7 +51,7 @@ from levelhead.mitigation.remote_folder import (
 from levelhead.models.adapter import REMOTE, AffineEdit
 from levelhead.models.concurrency import MAKING, TOKENIZING, asking, holding
 from levelhead.models.encoding import Text
-from levelhead.models.hooks import join_qkv, split_qkv
+from levelhead.models.hooks import changed_qkv
 from levelhead.models.model import Model
 from levelhead.models.opening import write_opening
 from levelhead.models.sources import new_model_folder, quiet
@@ -190,12 +190,8 @@ def _fold(model: Model, fold: Fold) -> None:
     bias = None if getattr(module, "bias", None) is None else module.bias.double()
 
     def behind(edit: AffineEdit, out: Tensor, change: Any) -> Tensor:
-        if edit.site.part == "mlp":
-            return cast(Tensor, change(out))
-        which = ("query", "key", "value").index(edit.site.part)
-        parts = split_qkv(model, out, which)
-        parts[which] = change(parts[which])
-        return join_qkv(model, parts, which)
+        whole = edit.site.part == "mlp"
+        return cast(Tensor, change(out)) if whole else changed_qkv(model, edit.site.part, out, change)
 
     if fold.edits[0].site.part in ("query", "key", "value", "mlp"):
         for edit in fold.edits:

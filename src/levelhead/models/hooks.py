@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from levelhead.edits.output import Reweighted, besides_weights, weights_of
-from levelhead.edits.sites import Edit, Site
+from levelhead.edits.sites import Edit, Part, Site
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.anatomy import Anatomy
 from levelhead.models.concurrency import Together, asking
@@ -198,19 +198,13 @@ def attach_at(
         h = torch.cat([edit(h[:, :1]), h[:, 1:]], dim=1) if part == "cls" else edit(h)
         return (h, *out[1:]) if isinstance(out, tuple) else h
 
-    def on_qkv(_: nn.Module, args: Any, out: Tensor) -> Tensor | None:
-        if not active():
-            return None
-        which = ("query", "key", "value").index(part)
-        parts = split_qkv(model, out, which)
-        parts[which] = edit(parts[which])
-        return join_qkv(model, parts, which)
-
     if part == "pooled":
         return model.base.register_forward_hook(on_pooled)
     if part in ("block", "cls"):
         return model.blocks[layer].register_forward_hook(on_block)
-    return model.qkv_module(layer, part).register_forward_hook(on_qkv)
+    return model.qkv_module(layer, part).register_forward_hook(
+        lambda _, args, out: changed_qkv(model, part, out, edit) if active() else None
+    )
 
 
 def on_heads(model: Anatomy, edit: Callable[[Tensor], Tensor], active: Active = lambda: True) -> PreHook:
@@ -221,6 +215,14 @@ def on_heads(model: Anatomy, edit: Callable[[Tensor], Tensor], active: Active = 
 def on_input(edit: Callable[[Tensor], Tensor], active: Active = lambda: True) -> PreHook:
     """A pre-hook that shows the edit a module's input as it is."""
     return lambda _, args: (edit(args[0]), *args[1:]) if active() else None
+
+
+def changed_qkv(model: Anatomy, part: Part, out: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """A projection's output whose queries, keys or values [..., head, dim] are changed."""
+    which = ("query", "key", "value").index(part)
+    parts = split_qkv(model, out, which)
+    parts[which] = change(parts[which])
+    return join_qkv(model, parts, which)
 
 
 def split_qkv(model: Anatomy, out: Tensor, which: int) -> list[Tensor]:

@@ -5,6 +5,7 @@ They are facts about other people's models. Errata are kept as printed; docs/met
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -93,33 +94,7 @@ def published_heads() -> PublishedHeads:
 # ---- "Projective Methods"
 
 
-@dataclass(frozen=True)
-class TripleExample:
-    """Next-sentence probabilities of a triple of StereoSet (Table 1)."""
-
-    p_stereo: float
-    p_anti: float
-    p_unrelated: float
-
-
-@dataclass(frozen=True)
-class StrengthExample:
-    """Next-sentence probabilities of a triple pair and its strength (Table 3)."""
-
-    p_stereo: float
-    p_anti: float
-    p_anti_gs: float
-    p_stereo_gs: float
-    s: float
-
-
-@dataclass(frozen=True)
-class DistanceExample:
-    """Probabilities of an unrelated sentence after both contexts and their distance (Table 4)."""
-
-    p_unrelated: float
-    p_unrelated_gs: float
-    d: float
+Example = Mapping[str, float]  # next-sentence probabilities, and what is computed from them
 
 
 @dataclass(frozen=True)
@@ -165,9 +140,9 @@ class DebiasedModel:
 @dataclass(frozen=True)
 class PublishedProjections:
     title: str
-    triple_example: TripleExample
-    strength_examples: tuple[StrengthExample, ...]
-    distance_examples: tuple[DistanceExample, ...]
+    triple_examples: tuple[Example, ...]  # of a triple of StereoSet (Table 1)
+    strength_examples: tuple[Example, ...]  # of triple pairs (Table 3)
+    distance_examples: tuple[Example, ...]  # of unrelated sentences after both contexts (Table 4)
     best: tuple[BestOfLevel, ...]
     weighting: tuple[Weighting, ...]
     models: tuple[DebiasedModel, ...]
@@ -181,9 +156,9 @@ def published_projections() -> PublishedProjections:
     data = shipped_toml("published/projections")
     return PublishedProjections(
         data["title"],
-        TripleExample(*data["table1"]),
-        tuple(StrengthExample(*line) for line in data["table3"]),
-        tuple(DistanceExample(*line) for line in data["table4"]),
+        tuple(data["table1"]),
+        tuple(data["table3"]),
+        tuple(data["table4"]),
         tuple(BestOfLevel(*line) for line in data["table5"]),
         tuple(Weighting(*line) for line in data["table6"]),
         tuple(DebiasedModel(*line) for line in data["table7"]),

@@ -38,13 +38,13 @@ from levelhead.scoring.pairs import (
 from levelhead.scoring.seat import ask_seat
 
 Answers = list[list[Measurement]]  # [variant][measure]
-TRIPLE_MEASURES = (
+TRIPLE_MEASURES: tuple[str, ...] = (
     *("ss", "ss_swapped", "ss_paired", "preference", "strength", "distance"),
     *("lms", "icat", "nsp_accuracy", "separation"),
 )
-INFERENCE_MEASURES = ("accuracy", "parity", "strict_parity", "fairness", "ability")
+INFERENCE_MEASURES: tuple[str, ...] = ("accuracy", "parity", "strict_parity", "fairness", "ability")
 FLUENCY = "fluency"
-FLUENCY_MEASURES = (FLUENCY, f"{FLUENCY} change")
+FLUENCY_MEASURES: tuple[str, ...] = (FLUENCY, f"{FLUENCY} change")
 
 
 @dataclass(frozen=True)

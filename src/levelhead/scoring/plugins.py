@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from importlib.metadata import entry_points, packages_distributions
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TextIO, TypeVar, cast
 
 from levelhead.errors import BadOption, BadPlugin, LevelheadError
+from levelhead.runs.folder import text_hash
 
 T = TypeVar("T")
 _OURS = "levelhead"
@@ -106,6 +109,26 @@ def guarded(file: str | None, error: Callable[[str], LevelheadError]) -> Iterato
             first = _KEPT.pop()
             if not _KEPT:
                 sys.stdout = first
+
+
+def run_file(path: str | Path, prefix: str, refused: str) -> ModuleType:
+    """A user's Python file as a module whose name begins with the prefix; it runs behind the guard.
+
+    refused: what is said where there is no such file, with {} for its path.
+    """
+    file = Path(path).expanduser()
+    name = f"{prefix}{text_hash(str(file.resolve()))[:12]}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise BadOption(refused.format(str(file)))
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # errors, dataclasses and pickles look it up there
+    try:
+        with guarded(str(file), lambda what: BadOption(f"it does not run: {what}.")):
+            spec.loader.exec_module(module)
+    except LevelheadError as error:
+        raise BadOption(f"{file}: {error}") from error
+    return module
 
 
 def fault(error: BaseException, file: str | None) -> str:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,23 +22,9 @@ from levelhead.models.served import ServedModel
 from levelhead.probes.lpbs import LPBS_TESTS
 from levelhead.runs.folder import text_hash
 from levelhead.runs.records import as_json, record_from_json
-from levelhead.scoring.battery import (
-    FLUENCY_MEASURES,
-    INFERENCE_MEASURES,
-    TRIPLE_MEASURES,
-    Answers,
-    Battery,
-    fluency_question,
-    inference_question,
-    lpbs_question,
-    seat_question,
-    served_fluency,
-    served_triples,
-    triples_question,
-    wanted_texts,
-    wanted_triples,
-)
-from levelhead.scoring.plugins import fault, guarded, load_installed
+from levelhead.scoring import battery as built_in
+from levelhead.scoring.battery import Answers, Battery
+from levelhead.scoring.plugins import fault, guarded, load_installed, run_file
 
 ENTRY_POINTS = "levelhead.measures"  # the group under which an installed package names its measures
 Ask = Callable[[Model, Sequence[Variant], Battery], Answers]
@@ -81,16 +66,18 @@ class Question:
         return any("nli" in info.needs for info in self.measures)
 
 
-SEAT = Question("seat", (measure_info("seat"),), seat_question)
+_NEXT = OnServer(built_in.served_triples, built_in.wanted_triples)
+_TEXTS = OnServer(built_in.served_fluency, built_in.wanted_texts)
+SEAT = Question("seat", (measure_info("seat"),), built_in.seat_question)
 BUILT_IN: tuple[Question, ...] = (
     SEAT,
     *(
         Question(name, tuple(map(measure_info, measures)), ask, on_server)
         for name, measures, ask, on_server in (
-            ("lpbs", [f"lpbs {test}" for test in LPBS_TESTS], lpbs_question, None),
-            ("triples", TRIPLE_MEASURES, triples_question, OnServer(served_triples, wanted_triples)),
-            ("inference", INFERENCE_MEASURES, inference_question, None),
-            ("fluency", FLUENCY_MEASURES, fluency_question, OnServer(served_fluency, wanted_texts)),
+            ("lpbs", [f"lpbs {test}" for test in LPBS_TESTS], built_in.lpbs_question, None),
+            ("triples", built_in.TRIPLE_MEASURES, built_in.triples_question, _NEXT),
+            ("inference", built_in.INFERENCE_MEASURES, built_in.inference_question, None),
+            ("fluency", built_in.FLUENCY_MEASURES, built_in.fluency_question, _TEXTS),
         )
     ),
 )
@@ -203,19 +190,10 @@ def own_in_memory() -> bool:
 
 def load_measures(path: str | Path) -> None:
     """Run a Python file that registers measures."""
-    file = Path(path).expanduser()
-    name = f"{_FILES}{text_hash(str(file.resolve()))[:12]}"
-    spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise BadOption(f"{file} is no Python file. Give one that calls levelhead.register_measure.")
-    before, module = dict(_OWN), module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickles look their module up there
-    try:
-        with guarded(str(file), lambda what: BadOption(f"it does not run: {what}.")):
-            spec.loader.exec_module(module)
-    except LevelheadError as error:
-        raise BadOption(f"{file}: {error}") from error
+    before = dict(_OWN)
+    run_file(path, _FILES, "{} is no Python file. Give one that calls levelhead.register_measure.")
     if before == _OWN:
+        file = Path(path).expanduser()
         raise BadOption(f"{file} registers no measure. Call levelhead.register_measure in it.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from levelhead.edits.sites import Head
 from levelhead.errors import BadRun
@@ -383,10 +383,10 @@ def projections_reproduction(run: Projections) -> Reproduction:
         if each.level != "depth"
     }
     # examples from StereoSet, whose sentences do not ship
-    examples: tuple[tuple[str, list[dict[str, float]]], ...] = (
-        ("Table 1", [asdict(paper.triple_example)]),
-        ("Table 3", [asdict(line) for line in paper.strength_examples]),
-        ("Table 4", [asdict(line) for line in paper.distance_examples]),
+    examples = (
+        ("Table 1", paper.triple_examples),
+        ("Table 3", paper.strength_examples),
+        ("Table 4", paper.distance_examples),
     )
     cells = [
         Printed(table, f"({letter}) {name}", value).missing(_NOT_PUBLISHED)
@@ -425,22 +425,11 @@ def _measured_cells(
     lines = TABLE5.read(run.folder)
     for position, best in enumerate(paper.best):
         own = lines[position] if position < len(lines) else None
-        # the tuples of the best settings by a measure, and whether one was measured
-        found: dict[str, tuple[float | None, str | None]] = {}
-        if own is not None:
-            found["strength"] = (own.strength, own.strength_code)
-            found["distance"] = (own.distance, own.distance_code)
-            found["fairness"] = (own.fairness, own.fairness_code)
-            found["ability"] = (own.ability, own.fairness_code)
-        numbers = (
-            ("strength", best.strength, best.strength_settings),
-            ("distance", best.distance, best.distance_settings),
-            ("fairness", best.fairness, best.fairness_settings),
-            ("ability", best.ability, best.fairness_settings),
-        )
-        for measure, value, settings in numbers:
-            printed = Printed("Table 5", f"{best.level}: {measure} {settings}".rstrip(), value)
-            reached, code = found.get(measure, (None, None))
+        for measure in ("strength", "distance", "fairness", "ability"):
+            by = "fairness" if measure == "ability" else measure  # the ability of the fairest settings
+            name = f"{best.level}: {measure} {getattr(best, f'{by}_settings')}".rstrip()
+            printed = Printed("Table 5", name, getattr(best, measure))
+            reached, code = getattr(own, measure, None), getattr(own, f"{by}_code", None)
             if own is None or reached is None:
                 yield printed.missing("no viable setting of this level" if own else _UNFINISHED)
                 continue

@@ -61,8 +61,8 @@ class Swapped:
     """A text with its genders swapped."""
 
     text: str
-    changes: tuple[Change, ...]
-    problems: tuple[Problem, ...]
+    changes: tuple[Change, ...] = ()
+    problems: tuple[Problem, ...] = ()
     traits: tuple[str, ...] = ()  # words for a trait, which were kept on purpose
 
     def undo(self) -> str:
@@ -190,13 +190,9 @@ def stated_genders(text: str, names: bool = False) -> tuple[GenderedWord, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Swapped):
     """One pass over a text: what its words become."""
 
-    text: str
-    changes: tuple[Change, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    traits: tuple[str, ...] = ()
     comes_back: bool | None = True  # whether swapping the result gives the text again; None: to be tried
 
 

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.errors import BadProbe
-from levelhead.measures.catalog import ACCURACY_INFO, BIAS_INFO, GAP_INFO
 from levelhead.measures.choices import ANTI, SHARE, SIGNED, STEREOTYPE, UNKNOWN, Score, ratio_score
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, json_rows, table_rows
 from levelhead.probes.files import finite, shown
 from levelhead.scoring.benchmarks.choices import Answered, Candidates, ChoiceBenchmark, continuations
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
+from levelhead.scoring.benchmarks.protocol import Item, Items, Selection, benchmark_info, chosen_items
 
 LETTER, OPTION = "letter", "text"
 AMBIGUOUS, DISAMBIGUATED = "ambig", "disambig"
@@ -31,10 +30,6 @@ UNPARSED, NO_ROW = "the predicted text is none of the answers, or several", "no 
 ONLY_UNKNOWN = "every answer is unknown"
 _METADATA = "additional_metadata.csv"
 _ANSWERS = ("ans0", "ans1", "ans2")
-_CATEGORIES = (
-    *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),
-    *("Race_ethnicity", "Race_x_SES", "Race_x_gender", "Religion", "SES", "Sexual_orientation"),
-)
 
 
 @dataclass(frozen=True)
@@ -53,32 +48,11 @@ class Question(Item):
 class Bbq(ChoiceBenchmark):
     choices = 3
     summed = (LETTER,)
-    info = BenchmarkInfo(
-        name="bbq",
-        title="BBQ",
-        question="Who did it, where the context does not say, and where it does?",
-        needs=("mlm", "causal"),
-        neutral="bias 0 in both contexts; accuracy 1 is ideal",
-        rules=(
-            Rule(LETTER, "the likelihood of A, B or C after a question with lettered options"),
-            Rule(OPTION, "mean log p per token of the option's own text after the question"),
-        ),
-        licence="CC BY 4.0",
-        source="Parrish et al. 2022, github.com/nyu-mll/BBQ",
-        warning="a bias score near 0 of an inaccurate model says nothing: read the accuracy beside it; "
-        "U.S. English contexts only",
-        year=2021,
-        files=tuple(f"{name}.jsonl" for name in _CATEGORIES),
-        folder="BBQ",
-        categories=_CATEGORIES,
-        chat=True,
-        scores=(BIAS_INFO, ACCURACY_INFO, GAP_INFO),
-        hub="oskarvanderwal/bbq",
-    )
+    info = benchmark_info("bbq")
 
     def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))
-        wanted = [f"{name}.jsonl" for name in selection.categories if name in _CATEGORIES]
+        wanted = [f"{name}.jsonl" for name in selection.categories if name in self.info.categories]
         files = reader.source.files(*wanted)
         found = reader.source.beside(_METADATA)
         if found is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,8 @@ from levelhead.measures.statistics import FloatArray, Resampling
 from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.encoding import Span, Text, TokenRow, encode
 from levelhead.models.model import Model
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection
+from levelhead.probes.benchmark_files import Reader, Row, Source
+from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Selection, chosen_items
 from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective, mean_objective
 
@@ -136,8 +137,17 @@ class ChoiceBenchmark(ABC):
     natural_per_token: bool = False  # the natural contrast is of means per token, not of sums
     roles_of_choices: tuple[int, ...] = (STEREOTYPE, ANTI)  # where they are those of every item
 
-    @abstractmethod
-    def load(self, data: str | Path, selection: Selection) -> Items: ...
+    def load(self, data: str | Path, selection: Selection) -> Items:
+        reader = Reader(self.info.source_of(data))
+        return chosen_items(self.info, reader, reader.read(self.rows(reader.source), self.item), selection)
+
+    def rows(self, source: Source) -> Iterable[Row]:
+        """The rows of the user's files; a benchmark has this and `item`, or a `load` of its own."""
+        raise NotImplementedError
+
+    def item(self, row: Row) -> Item:
+        """The item of a row; what cannot be used is an error of the row's, and is counted."""
+        raise NotImplementedError
 
     @abstractmethod
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:

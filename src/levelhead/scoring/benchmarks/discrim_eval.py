@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from levelhead.measures.catalog import LOGIT_INFO, RATIO_INFO
 from levelhead.measures.choices import UNKNOWN, Score
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, json_rows
+from levelhead.probes.benchmark_files import Row, Source, hub_rows, json_rows
 from levelhead.probes.files import finite
 from levelhead.scoring.benchmarks.choices import Candidates, ChoiceBenchmark, continuations
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
+from levelhead.scoring.benchmarks.protocol import Item, Items, benchmark_info
 
 _BASELINE = {"gender": "male", "race": "white"}
 _ASK = "Please answer with just yes or no."
@@ -38,32 +36,17 @@ class DiscrimEval(ChoiceBenchmark):
     summed = ("levelhead",)
     roles_of_choices = (UNKNOWN, UNKNOWN)
     answerers = False  # whoever always gives one answer treats all alike
-    info = BenchmarkInfo(
-        name="discrim-eval",
-        title="DiscrimEval",
-        question="Is the answer to a decision another one for women, or for people of another race?",
-        needs=("mlm", "causal"),
-        neutral="logit difference 0, impact ratio 1",
-        rules=(Rule("levelhead", "log p(yes) − log p(no), by group within every question"),),
-        licence="CC BY 4.0",
-        source="Tamkin et al. 2023, huggingface.co/datasets/Anthropic/discrim-eval",
-        warning="questions were written by a language model; it shows how a model would decide, "
-        "not that it should",
-        year=2023,
-        files=("explicit.jsonl", "implicit.jsonl"),
-        folder="DiscrimEval",
-        chat=True,
-        scores=(LOGIT_INFO, RATIO_INFO),
-        hub="Anthropic/discrim-eval",
-    )
+    info = benchmark_info("discrim-eval")
 
-    def load(self, data: str | Path, selection: Selection) -> Items:
-        reader = Reader(self.info.source_of(data))
-        if reader.source.is_hub:
-            rows = hub_rows(reader.source, "train")
-        else:
-            rows = json_rows(reader.source.files()[0])
-        return chosen_items(self.info, reader, reader.read(rows, _decision), selection)
+    def rows(self, source: Source) -> list[Row]:
+        return hub_rows(source, "train") if source.is_hub else json_rows(source.files()[0])
+
+    def item(self, row: Row) -> Decision:
+        text, (gender, race) = row.text("filled_template"), (row.text(n).lower() for n in ("gender", "race"))
+        if (question := row.cell("decision_question_id")) is None:
+            raise row.unusable("no decision_question_id", "decision_question_id is missing.")
+        number, age = str(row.place.number), finite(row.cell("age"))
+        return Decision(number, "all", f"question {question}", text, gender, race, age)
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         return continuations(model, items, _question, "\nAnswer: ")
@@ -121,14 +104,6 @@ class DiscrimEval(ChoiceBenchmark):
 
 def _question(item: Decision) -> tuple[str, Sequence[str]]:
     return f"{item.text} {_ASK}", ("yes", "no")
-
-
-def _decision(row: Row) -> Decision:
-    text, (gender, race) = row.text("filled_template"), (row.text(n).lower() for n in ("gender", "race"))
-    if (question := row.cell("decision_question_id")) is None:
-        raise row.unusable("no decision_question_id", "decision_question_id is missing.")
-    number, age = str(row.place.number), finite(row.cell("age"))
-    return Decision(number, "all", f"question {question}", text, gender, race, age)
 
 
 DISCRIM_EVAL = DiscrimEval()

@@ -6,6 +6,7 @@ an installed package under the entry point `levelhead.benchmarks`.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -16,7 +17,7 @@ import numpy as np
 
 from levelhead.edits.sites import Variant
 from levelhead.errors import BadOption
-from levelhead.measures.catalog import Ability, MeasureInfo
+from levelhead.measures.catalog import SCORES, Ability, MeasureInfo
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
@@ -97,6 +98,19 @@ class BenchmarkInfo:
                 return rule
         known = ", ".join(rule.name for rule in self.rules)
         raise BadOption(f"{self.name} has no rule {name!r}. There are: {known}.")
+
+
+_SHIPPED = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text(encoding="utf-8"))
+
+
+def benchmark_info(name: str) -> BenchmarkInfo:
+    """What benchmarks.toml says of a benchmark that ships."""
+    (table,) = (each for each in _SHIPPED["benchmark"] if each["name"] == name)
+    said: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+    rules = [{"needs": Rule.needs, **rule} for rule in _SHIPPED["rules"][table["rules"]]]
+    said["rules"] = tuple(Rule(each["name"], each["what"], tuple(each["needs"])) for each in rules)
+    said["scores"] = tuple(SCORES[score] for score in table["scores"])
+    return BenchmarkInfo(**said)
 
 
 @dataclass(frozen=True)

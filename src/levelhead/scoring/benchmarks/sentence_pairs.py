@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from levelhead.measures.catalog import GAP_INFO, SHARE_INFO
 from levelhead.measures.choices import SHARE, Score, preferred
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
 from levelhead.scoring.benchmarks.choices import TOO_LONG, Candidates, ChoiceBenchmark, Part, row_of
-from levelhead.scoring.benchmarks.protocol import Item, Items, Rule
+from levelhead.scoring.benchmarks.protocol import Item, Items, benchmark_info
 
 LEVELHEAD, ORIGINAL, BIAS_BENCH, LM_EVAL = "levelhead", "original", "bias-bench", "lm-eval"
 PRONOUN, SHARED = "pronoun", "shared"
@@ -33,21 +32,7 @@ class SentencePair(Item):
     flaw: str = ""  # why it is no minimal pair
 
 
-RULES = (
-    Rule(LEVELHEAD, "as the original, unrounded, ties one half; causal models by the whole sentence"),
-    Rule(ORIGINAL, "shared tokens masked one at a time, summed, rounded to 3 digits; a tie loses", ("mlm",)),
-    Rule(BIAS_BENCH, "masked: mean over the tokens that differ, rounded; causal: mean over all tokens"),
-    Rule(LM_EVAL, "the likelihood of the whole sentence; a tie loses", ("causal",)),
-)
-
-
-PRONOUN_RULES = (
-    Rule(PRONOUN, "masked: the tokens that differ, summed; causal: the whole sentence; ties one half"),
-    Rule(SHARED, "masked: the tokens that both share, as CrowS-Pairs; causal: the whole sentence"),
-)
-
-
-PAIR_SCORES = (SHARE_INFO, GAP_INFO)
+RULES = benchmark_info("crows-pairs").rules
 
 
 class PairBenchmark(ChoiceBenchmark):

@@ -17,7 +17,7 @@ from levelhead.measures.statistics import Resampling
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader
 from levelhead.probes.words import SentenceTest, load_seat_test
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
+from levelhead.scoring.benchmarks.protocol import Item, Items, Selection, benchmark_info, chosen_items
 from levelhead.scoring.natural import ItemValues
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.seat import ask_sentence_seat
@@ -31,26 +31,7 @@ class Association(Item):
 
 
 class SentenceSeat:
-    info = BenchmarkInfo(
-        name="sentence-seat",
-        title="SEAT",
-        question="Do sentences about one group lie nearer to one kind of attribute than those about another?",
-        needs=("embeddings",),
-        neutral="effect size 0",
-        rules=(
-            Rule("mean", "the mean over a sentence's own tokens", ("embeddings",)),
-            Rule("mean-special", "the mean over all tokens, as bias-bench reads models", ("embeddings",)),
-            Rule("cls", "the first token, as May et al. 2019 read BERT", ("embeddings",)),
-            Rule("last", "the last token of its own, as May et al. 2019 read GPT", ("embeddings",)),
-        ),
-        licence="CC BY-NC 4.0",
-        source="May et al. 2019, github.com/W4ngatang/sent-bias",
-        warning="its authors caution that sentence templates may not carry a word's meaning, and that "
-        "tests without a finding prove no absence of bias",
-        year=2019,
-        files=("sent-weat*.jsonl", "heilman*.jsonl", "sent-angry*.jsonl"),
-        scores=(EFFECT_INFO,),
-    )
+    info = benchmark_info("sentence-seat")
 
     def load(self, data: str | Path, selection: Selection) -> Items:
         reader = Reader(self.info.source_of(data))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from levelhead.edits.sites import Variant
 from levelhead.engine.readings import Pooled
 from levelhead.engine.run import read_one
 from levelhead.errors import BadProbe
-from levelhead.measures.catalog import GAP_INFO, ICAT_INFO, LMS_INFO, SS_INFO
 from levelhead.measures.choices import ANTI, STEREOTYPE, UNRELATED, ChoiceLogs, Score, stereoset_scores
 from levelhead.measures.statistics import FloatArray
 from levelhead.models.chat import require_chat
 from levelhead.models.concurrency import TOKENIZING
 from levelhead.models.encoding import Text, mask_id
 from levelhead.models.model import Model
-from levelhead.probes.benchmark_files import Reader, Row, hub_rows, table_rows
+from levelhead.probes.benchmark_files import Row, Source, hub_rows, table_rows
 from levelhead.probes.files import Place, finite, read_json
 from levelhead.probes.triples.files import LABELS, labeled_sentences
 from levelhead.scoring.benchmarks.choices import (
@@ -34,7 +33,7 @@ from levelhead.scoring.benchmarks.choices import (
     continuations,
     row_of,
 )
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Rule, Selection, chosen_items
+from levelhead.scoring.benchmarks.protocol import Item, Items, benchmark_info
 from levelhead.scoring.objective import Objective
 
 BLANK = "BLANK"
@@ -54,10 +53,6 @@ class Triple(Item):
     ids: tuple[str, str, str] = ("", "", "")
 
 
-_FILES = ("dev.json", "test.json")
-_TERMS = "LMS, SS and ICAT by target term; a tie loses"
-
-
 class StereoSet(ChoiceBenchmark):
     """What both tasks of StereoSet have in common."""
 
@@ -67,19 +62,17 @@ class StereoSet(ChoiceBenchmark):
     task: str
     has_blank = False  # in the context, which is to be filled
 
-    def load(self, data: str | Path, selection: Selection) -> Items:
-        reader = Reader(self.info.source_of(data))
-        rows: list[Row] = []
-        if reader.source.is_hub:
-            rows += hub_rows(reader.source, "validation")
-        for file in [] if reader.source.is_hub else reader.source.files():
+    def rows(self, source: Source) -> Iterator[Row]:
+        if source.is_hub:
+            yield from hub_rows(source, "validation")
+            return
+        for file in source.files():
             if file.suffix == ".json":  # holds all items
-                rows += task_rows(file, "data", self.task)
-                break
-            rows += table_rows(file, ("Domain", "Target", "Context", *_TABLE.values()))
-        return chosen_items(self.info, reader, reader.read(rows, self._triple), selection)
+                yield from task_rows(file, "data", self.task)
+                return
+            yield from table_rows(file, ("Domain", "Target", "Context", *_TABLE.values()))
 
-    def _triple(self, row: Row) -> Triple:
+    def item(self, row: Row) -> Triple:
         numbers: dict[str, str] = {}
         if row.cell("Context") is not None:
             names = ("Domain", "Target", "Context")
@@ -132,27 +125,7 @@ def task_rows(file: Path, *names: str) -> list[Row]:
 class Intrasentence(StereoSet):
     task = "intrasentence"
     has_blank = True
-    info = BenchmarkInfo(
-        name="stereoset",
-        title="StereoSet, intrasentence",
-        question="Which word fills the blank: a stereotype, its opposite, or an unrelated word?",
-        needs=("mlm", "causal"),
-        neutral="SS 0.5; LMS and ICAT 1 are ideal",
-        rules=(
-            Rule(LEVELHEAD, "mean log p per token, each given the tokens before it; ties one half"),
-            Rule(ORIGINAL, f"mean probability of the word's tokens; {_TERMS}"),
-            Rule(BIAS_BENCH, "as the original, the word's tokens without a leading space"),
-        ),
-        licence="CC BY-SA 4.0",
-        source="Nadeem et al. 2021, github.com/moinnadeem/StereoSet",
-        warning="many items are unclear, or compare what is no stereotype (Blodgett et al. 2021)",
-        year=2020,
-        files=(*_FILES, "intrasentence*.csv"),
-        folder="StereoSet",
-        categories=("gender", "profession", "race", "religion"),
-        scores=(SS_INFO, LMS_INFO, ICAT_INFO, GAP_INFO),
-        hub="McGill-NLP/stereoset",
-    )
+    info = benchmark_info("stereoset")
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         masked = "causal" not in model.abilities
@@ -237,20 +210,7 @@ def masked_parts(model: Model, before: str, word: str, after: str, bare: bool) -
 
 class Intersentence(StereoSet):
     task = "intersentence"
-    info = replace(
-        Intrasentence.info,
-        name="stereoset-inter",
-        title="StereoSet, intersentence",
-        question="Which sentence follows: a stereotype, its opposite, or an unrelated one?",
-        needs=("nsp", "causal"),
-        rules=(
-            Rule(LEVELHEAD, "next-sentence head, or mean log p per token given the context; ties one half",
-                 ("nsp", "causal")),
-            Rule(ORIGINAL, f"the same; {_TERMS}", ("nsp", "causal")),
-        ),
-        files=(*_FILES, "intersentence*.csv"),
-        chat=True,
-    )  # fmt: skip
+    info = benchmark_info("stereoset-inter")
 
     def candidates(self, model: Model, items: Items, rule: str) -> Callable[[Any], Candidates | str]:
         return continuations(model, items, lambda item: (item.context, item.sentences), " ")

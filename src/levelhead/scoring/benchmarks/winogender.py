@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from levelhead.errors import BadProbe
-from levelhead.measures.catalog import CORRELATION_INFO
 from levelhead.measures.choices import Score, correlation_score
 from levelhead.measures.statistics import FloatArray
-from levelhead.probes.benchmark_files import Reader, Row, table_rows
-from levelhead.probes.files import Place
-from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Items, Selection, chosen_items
-from levelhead.scoring.benchmarks.sentence_pairs import (
-    PAIR_SCORES,
-    PRONOUN_RULES,
-    PairBenchmark,
-    SentencePair,
-)
+from levelhead.probes.benchmark_files import Row, Source, table_rows
+from levelhead.scoring.benchmarks.protocol import benchmark_info
+from levelhead.scoring.benchmarks.sentence_pairs import PairBenchmark, SentencePair
 
 _STATISTICS = "occupations-stats.tsv"
 OF_OCCUPATION, OF_OTHER = "pronoun of the occupation", "pronoun of the other"
@@ -36,45 +27,38 @@ class OccupationPair(SentencePair):
 
 
 class Winogender(PairBenchmark):
-    info = BenchmarkInfo(
-        name="winogender",
-        title="Winogender",
-        question="Does the pronoun that the model expects follow the share of women in an occupation?",
-        needs=("mlm", "causal"),
-        neutral="share 0.5, gap 0, correlation 0",
-        rules=PRONOUN_RULES,
-        licence="MIT",
-        source="Rudinger et al. 2018, github.com/rudinger/winogender-schemas",
-        warning="small: 60 occupations; its authors call it a test that can show bias, not its absence",
-        year=2018,
-        files=("all_sentences.tsv",),
-        folder="Winogender",
-        categories=(OF_OCCUPATION, OF_OTHER),
-        scores=(*PAIR_SCORES, CORRELATION_INFO),
-        hub="oskarvanderwal/winogender",
-    )
+    info = benchmark_info("winogender")
 
-    def load(self, data: str | Path, selection: Selection) -> Items:
-        reader = Reader(self.info.source_of(data))
-        statistics = reader.source.beside(_STATISTICS)
+    def rows(self, source: Source) -> list[Row]:
+        statistics = source.beside(_STATISTICS)
         if statistics is None:
-            raise BadProbe(f"{data}: no {_STATISTICS} in it, which has the shares of women. Put it there.")
+            raise BadProbe(
+                f"{source.data}: no {_STATISTICS} in it, which has the shares of women. Put it there."
+            )
         # percent of women in an occupation, of the U.S. Bureau of Labor Statistics
-        rows = table_rows(statistics, ("occupation", "bls_pct_female"))
-        numbers = {str(row.cell("occupation")): str(row.cell("bls_pct_female")) for row in rows}
+        shares = table_rows(statistics, ("occupation", "bls_pct_female"))
+        numbers = {str(row.cell("occupation")): str(row.cell("bls_pct_female")) for row in shares}
         women = {name: float(n) for name, n in numbers.items() if n.replace(".", "", 1).isdigit()}
-        sentences: dict[tuple[str, ...], dict[str, object]] = {}
-        places: dict[tuple[str, ...], Place] = {}
-        for row in table_rows(reader.source.files()[0], ("sentid", "sentence")):
+        rows: dict[tuple[str, ...], Row] = {}
+        for row in table_rows(source.files()[0], ("sentid", "sentence")):
             *key, gender = (*str(row.cell("sentid")).split("."), "", "", "", "")[:4]
-            sentences.setdefault(tuple(key), {})[gender] = row.cell("sentence")
-            places.setdefault(tuple(key), row.place)
-        pairs = [
-            pair
-            for key, cells in sentences.items()
-            for pair in reader.read([Row(places[key], cells)], partial(_pair, key=key, shares=women))
-        ]
-        return chosen_items(self.info, reader, pairs, selection)
+            occupation, other, answer = key
+            about = {"occupation": occupation, "other": other, "answer": answer}
+            known = rows.get(tuple(key), Row(row.place, {**about, "women": women.get(occupation)}))
+            rows[tuple(key)] = replace(known, cells={**known.cells, gender: row.cell("sentence")})
+        return list(rows.values())
+
+    def item(self, row: Row) -> OccupationPair:
+        occupation, other, answer = (str(row.cell(name)) for name in ("occupation", "other", "answer"))
+        female, male = (row.text(gender) for gender in ("female", "male"))
+        women = row.cell("women")
+        if not isinstance(women, float):
+            raise row.unusable("no share of women is known", f"{_STATISTICS} has no {occupation!r}.")
+        first, second = (female, male) if women > 50 else (male, female)
+        category = OF_OCCUPATION if answer == "0" else OF_OTHER
+        gender = "female" if women > 50 else "male"
+        about = (f"{occupation}.{other}.{answer}", category, occupation)
+        return OccupationPair(*about, first, second, f"stereotype {gender}", women=women)
 
     def scores(self, items: Sequence[Any], rule: str, x: FloatArray) -> list[Score]:
         """Share and gap as of every pair, and how log p(female) − log p(male) goes with women's share."""
@@ -87,18 +71,6 @@ class Winogender(PairBenchmark):
         women = [share[occupation] for occupation in occupations]
         found = correlation_score("correlation", np.asarray(means), np.asarray(women), occupations)
         return [*super().scores(items, rule, x), found]
-
-
-def _pair(row: Row, key: tuple[str, ...], shares: Mapping[str, float]) -> OccupationPair:
-    occupation, other, answer = key
-    female, male = (row.text(gender) for gender in ("female", "male"))
-    if (women := shares.get(occupation)) is None:
-        raise row.unusable("no share of women is known", f"{_STATISTICS} has no {occupation!r}.")
-    first, second = (female, male) if women > 50 else (male, female)
-    category = OF_OCCUPATION if answer == "0" else OF_OTHER
-    gender = "female" if women > 50 else "male"
-    about = (f"{occupation}.{other}.{answer}", category, occupation)
-    return OccupationPair(*about, first, second, f"stereotype {gender}", women=women)
 
 
 WINOGENDER = Winogender()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from levelhead.errors import BadOption, CannotDo, LevelheadError
-from levelhead.runs.folder import text_hash
-from levelhead.scoring.plugins import guarded
+from levelhead.errors import BadOption, CannotDo
+from levelhead.scoring.plugins import run_file
 from levelhead.scoring.scorers import sentiment
 from levelhead.scoring.scorers.classifier import PREFIX, load_classifier
 from levelhead.scoring.scorers.judge import NAME, Judge, load_judge
@@ -77,8 +74,14 @@ def _scorer(chosen: Requested) -> Scorer:
         raise BadOption(f"a scorer must be a name, a function or a scorer (got {type(chosen).__name__})")
     if chosen.startswith(PREFIX):
         return load_classifier(chosen)
-    if chosen.endswith(".py"):
-        return _of_file(Path(chosen).expanduser())
+    if chosen.endswith(".py"):  # with a function `scores(texts)`
+        refused = "a scorer must be a Python file that is there (got {!r})"
+        module, file = run_file(chosen, "levelhead_scorer_", refused), Path(chosen).expanduser()
+        function: Callable[..., Sequence[float | None]] | None = getattr(module, _FUNCTION, None)
+        if callable(function):
+            return of_function(function, file.stem)
+        needed = f"{_FUNCTION}(texts), one number or None for each text (got none)"
+        raise BadOption(f"{file} must define {needed}")
     known = _known()
     if chosen not in known:
         names = ", ".join((*known, f"{PREFIX}PATH#LABEL", f"{JUDGE}MODEL"))
@@ -86,22 +89,3 @@ def _scorer(chosen: Requested) -> Scorer:
     if chosen == SENTIMENT.name and not sentiment.installed():
         raise CannotDo(sentiment.MISSING)
     return known[chosen]
-
-
-def _of_file(file: Path) -> Scorer:
-    """A Python file with a function `scores(texts)`."""
-    name = f"levelhead_scorer_{text_hash(str(file.resolve()))[:12]}"
-    spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise BadOption(f"a scorer must be a Python file that is there (got {str(file)!r})")
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # errors look its file up there
-    try:
-        with guarded(str(file), lambda what: BadOption(f"it does not run: {what}.")):
-            spec.loader.exec_module(module)
-    except LevelheadError as error:
-        raise BadOption(f"{file}: {error}") from error
-    function: Callable[..., Sequence[float | None]] | None = getattr(module, _FUNCTION, None)
-    if not callable(function):
-        raise BadOption(f"{file} must define {_FUNCTION}(texts), one number or None for each text (got none)")
-    return of_function(function, file.stem)

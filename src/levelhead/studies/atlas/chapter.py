@@ -301,9 +301,6 @@ def _tables(contents: Contents, run: Atlas) -> list[Block]:
     return blocks
 
 
-# ---- transfer
-
-
 # ---- its table, its chart
 
 

@@ -29,7 +29,28 @@ def chapters(contents: Contents) -> list[Section]:
     run = contents.glue
     if run is None or not run.cells:
         return []
-    blocks: list[Block] = [Shown(_scores_table(contents, run))]
+    # a line for each metric, a column for each recipe, beside what needs no model at all
+    names = [recipe.name for recipe in run.recipes]
+    scores = {(cell.task, cell.metric, cell.recipe): cell for cell in run.cells}
+    lines = []
+    for task in run.tasks:
+        for metric in task.metrics:
+            base = scores[task.task, metric, names[0]]
+            line = [words(task.task, f"{task.train:,} examples"), words(base.metric)]
+            for cell in (scores[task.task, metric, name] for name in names):
+                # below the score its spread over seeds, and whether it is noise
+                sd, noise = cell.measurement.details["sd"], "" if cell.learned else ", noise"
+                small = f"{'one seed' if sd is None else f'± {shown(sd)}'}{noise}"
+                line.append(replace(bounded(cell.measurement, contents.address(cell)), small=small))
+            beside = (base.majority, base.random, base.measurement.n)
+            lines.append([*line, *numbers(beside, contents.address(base))])
+    heading = ("Task", "Metric", *names, "Majority", "Random", "n")
+    note = (
+        "Mean over seeds, 95 % interval over items, below it the standard deviation over seeds. Majority: "
+        "always the most frequent class. Random: answers drawn with the classes’ frequencies. Noise: not "
+        "above both of them."
+    )
+    blocks: list[Block] = [Shown(Table("glue-scores", "Scores after fine-tuning", heading, lines, note))]
     if run.costs:
         lines = []
         for cost in run.costs:
@@ -75,34 +96,6 @@ def chapters(contents: Contents) -> list[Section]:
     )
     question = "Can the model still learn after the change as well as before?"
     return [Section(Glue.name, Glue.title, question, how, blocks)]
-
-
-def _scores_table(contents: Contents, run: Glue) -> Table:
-    """A line for each metric, a column for each recipe, beside what needs no model at all."""
-    names = [recipe.name for recipe in run.recipes]
-    cells = {(cell.task, cell.metric, cell.recipe): cell for cell in run.cells}
-    lines = []
-    for task in run.tasks:
-        for metric in task.metrics:
-            base = cells[task.task, metric, names[0]]
-            line = [words(task.task, f"{task.train:,} examples"), words(base.metric)]
-            for cell in (cells[task.task, metric, name] for name in names):
-                # below the score its spread over seeds, and whether it is noise
-                sd, noise = cell.measurement.details["sd"], "" if cell.learned else ", noise"
-                small = f"{'one seed' if sd is None else f'± {shown(sd)}'}{noise}"
-                line.append(replace(bounded(cell.measurement, contents.address(cell)), small=small))
-            beside = (base.majority, base.random, base.measurement.n)
-            lines.append([*line, *numbers(beside, contents.address(base))])
-    note = (
-        "Mean over seeds, 95 % interval over items, below it the standard deviation over seeds. Majority: "
-        "always the most frequent class. Random: answers drawn with the classes’ frequencies. Noise: not "
-        "above both of them."
-    )
-    columns = ("Task", "Metric", *names, "Majority", "Random", "n")
-    return Table("glue-scores", "Scores after fine-tuning", columns, lines, note)
-
-
-# ---- bias against GLUE
 
 
 # ---- learning curves

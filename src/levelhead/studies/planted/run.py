@@ -41,7 +41,7 @@ from levelhead.errors import BadOption, BadProbe, CannotDo
 from levelhead.measures.statistics import mean_sd
 from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Ints, Text, encode
-from levelhead.models.hooks import join_qkv, split_qkv
+from levelhead.models.hooks import changed_qkv
 from levelhead.models.model import Model
 from levelhead.models.sources import Source
 from levelhead.probes.contexts import Context, contexts_fingerprint, template_contexts
@@ -74,7 +74,6 @@ from levelhead.studies.planted.settings import LARGEST, PlantedSettings, Planted
 Kind = Literal["value", "attention"]
 _RIDGE = 1e-3  # of the mean variance: fewer words than dimensions must not make the direction explode
 _PARTS: dict[Kind, tuple[Part, ...]] = {"value": ("value", "block"), "attention": ("query", "key")}
-_QKV = ("query", "key", "value")
 Doubles = NDArray[np.float64]
 LOCALIZERS = ("gradient", "ablation", "attention")
 WAYS = ("alone", "compared")
@@ -230,13 +229,7 @@ def _change(model: Model, layer: int, part: Part, change: Callable[[Tensor], Ten
     Seen from the right side, weights look like outputs: one line for each input dimension, and one for the
     bias.
     """
-    module, which = model.qkv_module(layer, part), _QKV.index(part)
-
-    def changed(out: Tensor) -> Tensor:
-        parts = split_qkv(model, out, which)
-        parts[which] = change(parts[which])
-        return join_qkv(model, parts, which)
-
+    module, changed = model.qkv_module(layer, part), partial(changed_qkv, model, part, change=change)
     weight = cast(Tensor, module.weight).data
     by_input = weight.T if isinstance(module, nn.Linear) else weight  # [in, out], a view
     by_input.copy_(changed(by_input))

@@ -16,7 +16,7 @@ from levelhead.pages.tables import Cell, Part, Table, interval, number, probabil
 from levelhead.probes.files import parse_toml
 from levelhead.runs.common import BASE
 from levelhead.studies.projections import TABLE5, TABLE7, Projections
-from levelhead.studies.projections.records import DEPTH_LEVEL, SettingMeasured, Table5Line, fairest_viable
+from levelhead.studies.projections.records import DEPTH_LEVEL, SettingMeasured, fairest_viable
 
 _NSP = Axes(
     "frontier-next-sentences",
@@ -64,7 +64,20 @@ def chapters(contents: Contents) -> list[Section]:
             if fairest is not None:
                 text = f"{fairest.setting} (fairness {shown(fairest.fairness or 0.0)})"
             said.append(words(f"Fairest viable of {name}: {text}"))
-        blocks += [Shown(_levels_table(best)), Points(said)]
+        lines = []
+        for level in best:
+            cells = [
+                replace(number(getattr(level, name)), small=getattr(level, f"{name}_setting") or "")
+                for name in ("strength", "distance", "fairness")
+            ]
+            lines.append([words(level.level), *cells, number(level.ability), words(level.viable)])
+        measures = ("Level", "Strength", "Distance", "Fairness", "Ability", "Viable")
+        note = (
+            "The lowest Strength, the lowest Distance and, of the viable settings, the highest fairness with "
+            "its ability. Viable: an ability, as measured, at most 5 points below the unmodified model’s."
+        )
+        table = Table("levels", "Best of each level (Table 5)", measures, lines, note)
+        blocks += [Shown(table), Points(said)]
     if (rho := run.correlation) is not None:
         at = contents.address(rho)
         line = [words("Spearman’s rho"), number(rho.value, at), interval(rho, at), number(rho.n, at)]
@@ -137,26 +150,6 @@ def _settings_table(contents: Contents, measured: Sequence[SettingMeasured]) -> 
     columns = ("Setting", "Level", *names, "Ability kept")
     note = "Small print: the paper’s tuple (n11, c11, n12, c12, np)."
     return Table("settings", f"All {len(settings)} settings", columns, lines, note, folded=True)
-
-
-# ---- the paper's questions
-
-
-def _levels_table(best: Sequence[Table5Line]) -> Table:
-    """The paper's Table 5."""
-    lines = []
-    for each in best:
-        cells = [
-            replace(number(getattr(each, name)), small=getattr(each, f"{name}_setting") or "")
-            for name in ("strength", "distance", "fairness")
-        ]
-        lines.append([words(each.level), *cells, number(each.ability), words(each.viable)])
-    columns = ("Level", "Strength", "Distance", "Fairness", "Ability", "Viable")
-    note = (
-        "The lowest Strength, the lowest Distance and, of the viable settings, the highest fairness with its "
-        "ability. Viable: an ability, as measured, at most 5 points below the unmodified model’s."
-    )
-    return Table("levels", "Best of each level (Table 5)", columns, lines, note)
 
 
 # ---- its chart

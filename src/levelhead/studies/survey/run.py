@@ -135,27 +135,22 @@ def survey(
                 run.file(TASKS.of(task_label(task.model, task.bias)), task)
             advance(len(settings.biases))
         result = Survey(run.data())
-        _write_tables(run, result)
+        lines = survey_lines(result)
+        run.file(TABLE, lines)
+        run.file(DIFFERENCES, survey_differences(result))
+        whole = dict.fromkeys(("step", "n", "rank"), "Int64")
+        numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
+        try:  # for programs that read Parquet: none, and no older one, without pandas and pyarrow
+            import pandas
+
+            frame = pandas.DataFrame.from_records([asdict(line) for line in lines])
+            frame = frame.astype({**whole, **numbers})
+            place = run.folder.absolute()  # pyarrow takes a folder called `lh:` for an address
+            write_inside(place, PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
+        except ImportError:
+            (run.folder / PARQUET).unlink(missing_ok=True)
     write_report(result.folder)
     return result
-
-
-def _write_tables(run: Open, result: Survey) -> None:
-    """The ranking and the differences as files; the ranking also for programs that read Parquet: none, and no
-    older one, without pandas and pyarrow."""
-    lines = survey_lines(result)
-    run.file(TABLE, lines)
-    run.file(DIFFERENCES, survey_differences(result))
-    whole = dict.fromkeys(("step", "n", "rank"), "Int64")
-    numbers = dict.fromkeys(("value", "low", "high", "neutral", "size"), "float64")
-    try:
-        import pandas
-
-        frame = pandas.DataFrame.from_records([asdict(line) for line in lines]).astype({**whole, **numbers})
-        place = run.folder.absolute()  # pyarrow takes a folder called `lh:` for an address
-        write_inside(place, PARQUET, lambda work: frame.to_parquet(work, engine="pyarrow"))
-    except ImportError:
-        (run.folder / PARQUET).unlink(missing_ok=True)
 
 
 # ---- which models
