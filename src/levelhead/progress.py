@@ -349,6 +349,16 @@ class _Whole:
         self._total += max(0.0, min(tokens, self._done - self._expected))  # what was not planned
         self._shown.update(self._task, advance=tokens, total=self._total)
 
+    def replan(self, name: Stage, tokens: float) -> None:
+        """Plan another amount of work for a stage to come, or for the one under way, from its beginning."""
+        if self._stages and self._stages[0] == name:
+            self._total += max(tokens, self._done) - max(self._expected, self._done)
+            self._expected = tokens
+        else:
+            self._total += tokens - self._plan.get(name, 0.0)
+            self._plan[name] = tokens
+        self._shown.update(self._task, total=self._total)
+
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """A stage; one inside another is a part of that."""
@@ -405,15 +415,30 @@ def whole(name: str, plan: Mapping[Stage, float], takes: Callable[[], Plan] | No
 
 
 @contextmanager
-def announced(name: str, takes: Callable[[], Plan]) -> Iterator[None]:
-    """Announce a command, and show inside how much of its plan is done, where a command waits for it."""
+def announced(
+    name: str, takes: Callable[[], Plan], work: Callable[[], Mapping[Stage, float]] | None = None
+) -> Iterator[None]:
+    """Announce a command, and show inside how much of its plan is done, where a command waits for it.
+
+    work: stage by stage; None: it is of one kind.
+    """
     plan_ends(takes)
     if not _plain.get() or _whole.get() is not None:
         yield
         return
     plan = takes()
+    if work is not None:
+        with whole(name, work(), lambda: plan):
+            yield
+        return
     with whole(name, {Stage.ALL: plan.tokens}, lambda: plan), stage(Stage.ALL):
         yield
+
+
+def replan(name: Stage, tokens: float) -> None:
+    """How much work a stage of the whole is, now that more is known of it."""
+    if (current := _whole.get()) is not None:
+        current.replan(name, tokens)
 
 
 def stage(name: Stage) -> AbstractContextManager[None]:

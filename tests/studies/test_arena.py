@@ -43,9 +43,10 @@ from levelhead.studies.mitigate.parts import parts
 from levelhead.studies.mitigate.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
 from levelhead.studies.mitigate.run import mitigate, write_chosen
 from levelhead.studies.mitigate.settings import MitigateSettings
+from levelhead.studies.mitigate.spillover import spilled
 from levelhead.studies.mitigate.token_projection import TokenProjection
 from levelhead.studies.mitigate.training import Means, TrainedMitigation
-from levelhead.studies.mitigate.trying import PartValues, spilled, try_methods
+from levelhead.studies.mitigate.trying import PartValues, try_methods
 from tests.audit_sizes import ask_few_tests
 from tests.studies.test_mitigating import all_frames as all_frames
 from tests.studies.test_mitigating import ask_few_frames, few
