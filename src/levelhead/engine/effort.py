@@ -18,6 +18,7 @@ from levelhead.engine.memory import CPU_TOKENS, Fitting, token_budget
 from levelhead.engine.readings import Reading, SentenceVectors
 from levelhead.engine.run import read_one
 from levelhead.engine.trunk import vocabulary_share
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -135,3 +136,10 @@ def tokens_of(model: Model, *readings: Reading[Any]) -> float:
     tokens = sum(len(numbers) * max(lengths[number] for number in numbers) for numbers in batches)
     scored = sum(len(each.rows) for each in collectors if each.stage == "logits")
     return tokens + (scored * vocabulary_share(model) if scored else 0.0)
+
+
+def askable_tokens(model: Model, *readings: Reading[Any]) -> float:
+    """The same; 0 of what the model cannot be asked, which the study says where it asks."""
+    with suppress(BadProbe, CannotDo):
+        return tokens_of(model, *readings)
+    return 0.0

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from levelhead.edits.sites import Variant
-from levelhead.engine.effort import tokens_of
+from levelhead.engine.effort import askable_tokens
 from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.engine.served.writing import span_likelihoods
@@ -149,8 +149,8 @@ def cloze_tokens(model: Model, cloze_set: ClozeSet, few: ClozeSet, planned: int,
     """The work of prompts: those of a set in one variant, and fewer of them in as many of the planned null
     models as are likely evaluated (change_nulls)."""
     there = likely(planned) if cloze_set.kinds != (BASE,) else looks(planned)[0] if planned else 0
-    nulls = there * tokens_of(model, *cloze_readings(model, few, chat)) if there else 0.0
-    return tokens_of(model, *cloze_readings(model, cloze_set, chat)) + nulls
+    nulls = there * askable_tokens(model, *cloze_readings(model, few, chat)) if there else 0.0
+    return askable_tokens(model, *cloze_readings(model, cloze_set, chat)) + nulls
 
 
 def counted_words(cloze_set: ClozeSet) -> tuple[str, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from levelhead.engine.readings import Pooled, TokenLikelihoods
 from levelhead.models.model import Model
 from levelhead.probes.bias import about_gender
+from levelhead.probes.sentences import sense_items
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.pairs import next_sentence_reading
 from levelhead.scoring.seat import word_table
 from levelhead.studies.audit.extent import Extent
 from levelhead.studies.mitigate.head_ablation import HeadAblation
@@ -41,6 +44,12 @@ def certified_items(battery: Battery) -> Battery:
     jobs = battery.probe.occupations
     probe = battery.probe.about(jobs, (len(jobs), _JOB_CONTEXTS))
     return replace(battery, contexts=words.contexts, probe=probe, null=0, sense_every=SENSE_EVERY)
+
+
+def sense_reading(model: Model, items: Battery) -> Pooled | TokenLikelihoods:
+    """What is read of the contexts of language sense that mitigations are tested on."""
+    sense = sense_items(items.sense_every)
+    return next_sentence_reading(model, [(item.context, item.related, item.unrelated) for item in sense])
 
 
 def tried_methods(model: Model, top: int) -> tuple[Mitigation, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from levelhead.engine.effort import tokens_of
+from levelhead.engine.effort import askable_tokens
 from levelhead.engine.sampling import Sampling
 from levelhead.measures.null import likely
 from levelhead.models.model import Model
@@ -21,13 +21,21 @@ from levelhead.scoring.fluency import fluency_reading, why_no_fluency
 from levelhead.scoring.lpbs import LpbsQuestion, lpbs_tests
 from levelhead.scoring.natural import judges
 from levelhead.scoring.pairs import next_sentence_reading, nli_reading, related_reading, triple_rows
+from levelhead.scoring.seat import word_table
 from levelhead.scoring.writing import tokens_written
-from levelhead.studies.audit.arena import can_be_certified, certified_items, certified_nulls, tried_methods
+from levelhead.studies.audit.arena import (
+    can_be_certified,
+    certified_items,
+    certified_nulls,
+    sense_reading,
+    tried_methods,
+)
 from levelhead.studies.audit.extent import Extent
 from levelhead.studies.heads.plan import heads_plan
 from levelhead.studies.mitigate.budgeting import audited_tokens
 from levelhead.studies.mitigate.parts import parts, quickly_ordered, with_writing
 from levelhead.studies.mitigate.protocol import cost_of
+from levelhead.studies.mitigate.symmetrization import Symmetrization
 
 STAGES: Mapping[str, Stage] = {  # of the questions that ship
     "seat": Stage.WORDS,
@@ -75,17 +83,17 @@ def questions_plan(extent: Extent, battery: Battery, models: Sequence[Model]) ->
     tests = lpbs_tests().values() if ours else [battery.test]
     blanks = [LpbsQuestion.of(model, test) for test in tests]
     if able := [question for question in blanks if not question.why_not(model)]:
-        plan[Stage.BLANKS] = sum(tokens_of(model, each) for own in able for each in own.readings(model))
+        plan[Stage.BLANKS] = sum(askable_tokens(model, each) for own in able for each in own.readings(model))
     if ours and judges(model):
         triples = battery.triples
-        plan[Stage.SENTENCES] = tokens_of(model, next_sentence_reading(model, triple_rows(triples)))
+        plan[Stage.SENTENCES] = askable_tokens(model, next_sentence_reading(model, triple_rows(triples)))
         if nulls := likely(battery.null):
-            plan[Stage.SENTENCES] += nulls * tokens_of(model, related_reading(model, triples))
+            plan[Stage.SENTENCES] += nulls * askable_tokens(model, related_reading(model, triples))
     for judge in (each for each in models if "nli" in each.abilities):
-        fair = tokens_of(judge, nli_reading(battery.probe.pairs)) if ours else 0.0
-        plan[Stage.INFERENCES] = fair + tokens_of(judge, nli_reading(battery.ability.pairs))
+        fair = askable_tokens(judge, nli_reading(battery.probe.pairs)) if ours else 0.0
+        plan[Stage.INFERENCES] = fair + askable_tokens(judge, nli_reading(battery.ability.pairs))
     if not why_no_fluency(model):
-        plan[Stage.TEXT] = tokens_of(model, fluency_reading(model, battery.sentences))
+        plan[Stage.TEXT] = askable_tokens(model, fluency_reading(model, battery.sentences))
         if ours:
             settings = extent.counteracts
             few = replace(settings, per_background=1).load()
@@ -102,6 +110,11 @@ def certified_plan(extent: Extent, battery: Battery, model: Model, *, beside: bo
     split = parts(items, extent.settings.seed)
     if extent.settings.generate and "causal" in model.abilities:
         split = with_writing(split, "", extent.settings.seed)
-    methods = tried_methods(model, extent.settings.top)
-    costs = {each.name: cost_of(each) for each in methods if not each.why_not(model, split.fit)}
-    return audited_tokens(model, quickly_ordered(split), costs, certified_nulls(extent))
+    methods = [m for m in tried_methods(model, extent.settings.top) if not m.why_not(model, split.fit)]
+    # one orientation of a symmetrized model is the unmodified model, whose answers are kept
+    costs = {each.name: cost_of(each) - isinstance(each, Symmetrization) for each in methods}
+    asked, tried = audited_tokens(model, quickly_ordered(split), costs, certified_nulls(extent))
+    if beside:  # whether its bias stands out, so that anything is tried, is as likely as not
+        table = word_table(items.test, items.contexts)
+        return asked + askable_tokens(model, table.each()) + tried / 2
+    return asked + (askable_tokens(model, sense_reading(model, items)) if judges(model) else 0.0) + tried

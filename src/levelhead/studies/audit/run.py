@@ -43,7 +43,7 @@ from levelhead.pages.about import keep_about, read_about
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.lpbs import LPBS_TESTS
-from levelhead.probes.sentences import sense_items, shipped_counter_sentences
+from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest
 from levelhead.progress import Plan, Stage, announced, duration, stage
 from levelhead.runs.common import BASE, SAME_ITEMS, MeasuredVariant
@@ -74,6 +74,7 @@ from levelhead.studies.audit.arena import (
     can_be_certified,
     certified_items,
     certified_nulls,
+    sense_reading,
     tried_methods,
 )
 from levelhead.studies.audit.extent import Extent
@@ -263,11 +264,7 @@ def shared_readings(extent: Extent, battery: Battery, models: Sequence[Model]) -
             for pairs in (each.probe.pairs, each.ability.pairs):
                 readings.append(Pooled([Text(pair.premise, pair.hypothesis) for pair in pairs]))
     if not extent.settings.quick and about_gender(battery.test) and judges(extent.model):
-        rows = [
-            (item.context, item.related, item.unrelated)
-            for item in sense_items(certified_items(battery).sense_every)
-        ]
-        readings.append(next_sentence_reading(extent.model, rows))
+        readings.append(sense_reading(extent.model, certified_items(battery)))
     return readings
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from levelhead.engine.effort import tokens_of
+from levelhead.engine.effort import askable_tokens
 from levelhead.measures.null import likely
 from levelhead.models.model import Model
 from levelhead.probes.contexts import Context
@@ -27,16 +27,16 @@ def heads_plan(
     table = word_table(test, contexts)
     each = len(table.contexts) // len(table.words)
     few = table.first_contexts(min(NULL_MODEL_CONTEXTS, max(1, each // 2)))
-    first = tokens_of(model, table.first_contexts(1).each())
+    first = askable_tokens(model, table.first_contexts(1).each())
     fit = (1 + BACK * settings.splits + settings.splits) * first if settings.splits else 0.0
     most = settings.null if settings.scored_nulls is None else min(settings.scored_nulls, settings.null)
     plan = {
-        Stage.WORDS: tokens_of(model, table.each()),
-        Stage.NULLS: likely(settings.null) * tokens_of(model, few.each()) + (likely(most) + 1) * fit,
+        Stage.WORDS: askable_tokens(model, table.each()),
+        Stage.NULLS: likely(settings.null) * askable_tokens(model, few.each()) + (likely(most) + 1) * fit,
     }
     if settings.experiments != (ASSOCIATION,):
         scores = settings.score_contexts_per_word(test)
-        scored = tokens_of(model, table.first_contexts(scores).each())
+        scored = askable_tokens(model, table.first_contexts(scores).each())
         repeated = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
         plan[Stage.HEADS] = (1 + repeated + BACK) * scored
         if "ablation" in settings.experiments:
@@ -44,5 +44,5 @@ def heads_plan(
             plan[Stage.HEADS] += (1 + model.heads * (model.layers + 1) / 2) * scored
     if "counter" in settings.experiments:
         sentences = find_sentences(model, test, settings).sentences
-        plan[Stage.ATTENTION] = tokens_of(model, attention_reading(sentences)) if sentences else 0.0
+        plan[Stage.ATTENTION] = askable_tokens(model, attention_reading(sentences)) if sentences else 0.0
     return plan

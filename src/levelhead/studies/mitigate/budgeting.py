@@ -11,13 +11,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from levelhead.engine.effort import now, tokens_of
+from levelhead.engine.effort import askable_tokens, now
 from levelhead.engine.kept import left_to_read
 from levelhead.measures.certificate import WRITTEN
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
 from levelhead.progress import duration
-from levelhead.scoring.natural import COSINE, NaturalItems, behaviors, natural_readings, writes
+from levelhead.scoring.natural import COSINE, PREFERENCE, NaturalItems, behaviors, natural_readings, writes
 from levelhead.scoring.outside import outside_readings
 from levelhead.studies.mitigate.parts import Parts
 from levelhead.studies.mitigate.records import BudgetPlan
@@ -144,7 +144,7 @@ def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
     outside = 0.0
     if split.outside is not None:
         swap = swap_for(split.test.battery.test)
-        outside = sum(tokens_of(model, each) for each in outside_readings(model, split.outside, swap))
+        outside = sum(askable_tokens(model, each) for each in outside_readings(model, split.outside, swap))
     writing = 0.0 if objective in WRITTEN else test.pop(WRITING, 0.0)  # else a part of what is tested
     named = WRITING if objective in WRITTEN else objective
     done = [named] if named in whole else behaviors(model, split.order)
@@ -154,7 +154,7 @@ def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
         detect=seconds * max((whole[name] for name in done), default=whole[COSINE]),
         order=seconds * sum(order.values()),
         test=seconds * (sum(test.values()) + outside),
-        others=seconds * sum(tokens_of(model, *together) for together in others),
+        others=seconds * sum(askable_tokens(model, *together) for together in others),
         writing=seconds * writing,
     )
 
@@ -163,7 +163,7 @@ def tokens_by_bias(model: Model, items: NaturalItems) -> dict[str, float]:
     """Tokens that a model is given for each bias, and for its costs: of texts that it writes, and of the
     items of a benchmark, about."""
     asked = natural_readings(model, items)
-    sizes = {name: sum(tokens_of(model, each) for each in own) for name, own in asked.items()}
+    sizes = {name: sum(askable_tokens(model, each) for each in own) for name, own in asked.items()}
     if items.writing is not None and writes(model):
         sizes[WRITING] = items.writing.tokens
     if items.target is not None:
@@ -171,19 +171,22 @@ def tokens_by_bias(model: Model, items: NaturalItems) -> dict[str, float]:
     return sizes
 
 
-def audited_tokens(model: Model, split: Parts, costs: Mapping[str, float], null: int) -> float:
-    """The work of mitigations inside an audit, whose answers of the unmodified model are kept. Which bias
-    they are judged by is known once the audit has measured all: here the one that takes most."""
-    pace = pace_of(model, split, "", 1.0)
-    asked = [
-        each
-        for part in (split.order, split.test)
-        for own in natural_readings(model, part).values()
-        for each in own
-    ]
-    own = sum(tokens_of(model, left) for each in asked if (left := left_to_read(each)) is not None)
-    methods = sum(pace.method(cost, alone=False) for cost in costs.values())
-    return own + null * pace.detect + methods + (1 + _OF_METHOD * len(costs)) * pace.writing
+def audited_tokens(model: Model, split: Parts, costs: Mapping[str, float], null: int) -> tuple[float, float]:
+    """The work inside an audit, which keeps what has been answered: to detect a bias and to ask the
+    unmodified model, and to try mitigations.
+
+    Which bias they are judged by is known once the audit has measured all: here the one that takes most. The
+    preferences of null models are there already.
+    """
+    pace, whole = pace_of(model, split, "", 1.0), tokens_by_bias(model, split.whole)
+    detected = [whole[name] for name in behaviors(model, split.whole) if name != PREFERENCE]
+    own = null * max(detected, default=0.0)
+    for part in (split.order, split.test):
+        for readings in natural_readings(model, part).values():
+            left = [left_to_read(each) for each in readings]
+            own += sum(askable_tokens(model, each) for each in left if each is not None)
+    tried = sum(pace.method(cost, alone=False) for cost in costs.values())
+    return own, tried + (1 + _OF_METHOD * len(costs)) * pace.writing
 
 
 @dataclass
