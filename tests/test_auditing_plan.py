@@ -41,7 +41,8 @@ def test_null_models_are_planned_question_by_question() -> None:
     assert planned(SMALL)[Stage.NULLS] == alone[Stage.NULLS]  # by default the heads of none
     asked = none[Stage.SENTENCES]
     assert whole[Stage.SENTENCES] == pytest.approx(asked * (1 + 5 * 2 / 3))  # 5 of 9, no unrelated ones
-    assert whole[Stage.PROMPTS] - alone[Stage.PROMPTS] == pytest.approx(5 * 10_400)
+    per_null = (whole[Stage.PROMPTS] - alone[Stage.PROMPTS]) / 5
+    assert per_null == pytest.approx(alone[Stage.PROMPTS] * 10 / 16, rel=0.1)  # one background of three
     assert {stage: tokens for stage, tokens in whole.items() if stage not in _OF_NULLS} == pytest.approx(
         {stage: tokens for stage, tokens in none.items() if stage not in _OF_NULLS}
     )

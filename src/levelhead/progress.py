@@ -349,16 +349,6 @@ class _Whole:
         self._total += max(0.0, min(tokens, self._done - self._expected))  # what was not planned
         self._shown.update(self._task, advance=tokens, total=self._total)
 
-    def replan(self, name: Stage, tokens: float) -> None:
-        """Plan another amount of work for a stage to come, or for the one under way, from its beginning."""
-        if self._stages and self._stages[0] == name:
-            self._total += max(tokens, self._done) - max(self._expected, self._done)
-            self._expected = tokens
-        else:
-            self._total += tokens - self._plan.get(name, 0.0)
-            self._plan[name] = tokens
-        self._shown.update(self._task, total=self._total)
-
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """A stage; one inside another is a part of that."""
@@ -433,12 +423,6 @@ def announced(
         return
     with whole(name, {Stage.ALL: plan.tokens}, lambda: plan), stage(Stage.ALL):
         yield
-
-
-def replan(name: Stage, tokens: float) -> None:
-    """How much work a stage of the whole is, now that more is known of it."""
-    if (current := _whole.get()) is not None:
-        current.replan(name, tokens)
 
 
 def stage(name: Stage) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ that can be written becomes a folder; every candidate is also evaluated on biase
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -37,7 +37,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.corpus import corpus_sentences
 from levelhead.probes.outside import NONE, OutsideText
 from levelhead.probes.words import load_words
-from levelhead.progress import Stage, announce_line, announced, plan_ends, stage, steps
+from levelhead.progress import Plan, Stage, announce_line, announced, plan_ends, stage, steps
 from levelhead.runs.files import TextFile
 from levelhead.runs.folder import Run, text_hash
 from levelhead.runs.study import RECIPES
@@ -188,9 +188,7 @@ def mitigate(
         evaluated, within, budget = split, settings, _budget(model, split, settings, methods, run, began)
         if settings.seconds is None:
             work = cache(partial(_work, model, split, settings, methods, run))
-            shorter = "--budget 10min takes 10 min, --methods quickest less"
-            takes = lambda: speed_of(model).plan(sum(work().values()), shorter=shorter)  # noqa: E731
-            stack.enter_context(announced("Mitigations", takes, work))
+            stack.enter_context(announced("Mitigations", partial(_times, model, work), work))
         if budget.plan is not None:  # what the time is not enough for is left out
             skipped = budget.plan.skipped
             evaluated = split_of(writing and WRITING not in skipped, budget.plan.every)
@@ -244,6 +242,12 @@ def _work(
     whole = whole_seconds(pace, _costs(model, split, methods), _nulls(settings))
     detecting = 0.0 if Mitigate.detected in run else pace.choose + (1 + _nulls(settings)) * pace.detect
     return {Stage.NULLS: detecting, Stage.CERTIFIED: whole - detecting}
+
+
+def _times(model: Model, work: Callable[[], Mapping[Stage, float]]) -> Plan:
+    """What the work takes on this machine, and which options make it shorter."""
+    shorter = "--budget 10min takes 10 min, --methods quickest less"
+    return speed_of(model).plan(tokens, shorter=shorter) if (tokens := sum(work().values())) else Plan()
 
 
 def _budget(
