@@ -349,6 +349,13 @@ class _Whole:
         self._total += max(0.0, min(tokens, self._done - self._expected))  # what was not planned
         self._shown.update(self._task, advance=tokens, total=self._total)
 
+    def replan(self, name: Stage, tokens: Callable[[], float]) -> None:
+        """Plan another amount of work for the stage under way, from its beginning, if it is this one."""
+        if self._stages and self._stages[0] == name:
+            before, self._expected = self._expected, tokens()
+            self._total += max(self._expected, self._done) - max(before, self._done)
+            self._shown.update(self._task, total=self._total)
+
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """A stage; one inside another is a part of that."""
@@ -423,6 +430,12 @@ def announced(
         return
     with whole(name, {Stage.ALL: plan.tokens}, lambda: plan), stage(Stage.ALL):
         yield
+
+
+def replan(name: Stage, tokens: Callable[[], float]) -> None:
+    """How much work the stage under way is, now that more is known; nothing where it is a part of another."""
+    if (current := _whole.get()) is not None:
+        current.replan(name, tokens)
 
 
 def stage(name: Stage) -> AbstractContextManager[None]:

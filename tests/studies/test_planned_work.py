@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from levelhead import progress
 from levelhead.models.model import Model
@@ -43,14 +44,15 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
     works: Works = defaultdict(lambda: [0.0, 0.0])
 
     class Counted(progress._Whole):
-        def __init__(self, name: str, plan: dict[Stage, float], shown: progress.Progress) -> None:
+        def __init__(self, name: str, plan: dict[Stage, float], shown: Progress) -> None:
             super().__init__(name, plan, shown)
             for each, tokens in plan.items():
                 works[each][0] += tokens
 
         def worked(self, tokens: float) -> None:
             super().worked(tokens)
-            works[self._stages[0]][1] += tokens if self._stages else 0.0
+            if self._stages:
+                works[self._stages[0]][1] += tokens
 
     monkeypatch.setattr(progress, "_Whole", Counted)
     with plain_lines():

@@ -38,7 +38,7 @@ class Pace:
     """Seconds that the unmodified model takes on this machine for one pass over all items."""
 
     choose: float  # which bias part B shows most clearly; 0 where it is named
-    detect: float  # that bias on all items
+    detect: float  # that bias on all items; before it is known, the one that takes most
     order: float  # everything on part B
     test: float  # everything on part C
     others: float  # the word lists of other biases

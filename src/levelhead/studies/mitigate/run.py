@@ -37,7 +37,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.corpus import corpus_sentences
 from levelhead.probes.outside import NONE, OutsideText
 from levelhead.probes.words import load_words
-from levelhead.progress import Plan, Stage, announce_line, announced, plan_ends, stage, steps
+from levelhead.progress import Plan, Stage, announce_line, announced, plan_ends, replan, stage, steps
 from levelhead.runs.files import TextFile
 from levelhead.runs.folder import Run, text_hash
 from levelhead.runs.study import RECIPES
@@ -81,6 +81,7 @@ from levelhead.studies.mitigate.budgeting import (
     Budget,
     pace_of,
     planned,
+    tokens_by_bias,
     told,
     whole_seconds,
 )
@@ -239,6 +240,9 @@ def _work(
         return {}
     pace = pace_of(model, split, settings.objective, 1.0)
     pace = pace if settings.spillover else replace(pace, others=0.0)
+    if not settings.objective and (among := behaviors(model, split.whole)):  # any of them may be chosen
+        sizes = tokens_by_bias(model, split.whole)
+        pace = replace(pace, detect=float(np.mean([sizes[name] for name in among])))
     whole = whole_seconds(pace, _costs(model, split, methods), _nulls(settings))
     detecting = 0.0 if Mitigate.detected in run else pace.choose + (1 + _nulls(settings)) * pace.detect
     return {Stage.NULLS: detecting, Stage.CERTIFIED: whole - detecting}
@@ -363,6 +367,15 @@ def detect(
     value, relative = _relative(own)
     nulls: list[float] = []
     planned_nulls = settings.null if budget.plan is None else budget.plan.null
+
+    def tokens() -> float:
+        """The bias that was chosen, in the model and in its null models."""
+        every = tokens_by_bias(model, split.order)
+        among = () if settings.objective else behaviors(model, split.order)
+        once = tokens_by_bias(model, items)[own.name]
+        return sum(every[name] for name in among) + (1 + planned_nulls) * once
+
+    replan(Stage.NULLS, tokens)
     with steps("Null models", planned_nulls) as advance:
         for number in range(planned_nulls):
             # a stop that costs no power and adds no error: no null model to come could let the bias stand
