@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
+from benchmarks.time_left import ledger
 
-from levelhead import progress
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
 from levelhead.progress import Stage, counted_work, plain_lines
@@ -35,28 +31,6 @@ from tests.tiny import tiny
 from tests.word_lists import gender_toml
 
 KINDS = [("bert", "nsp"), ("bert", "nli"), ("gpt2", "mlm")]
-Works = dict[Stage, list[float]]  # planned, done
-
-
-@contextmanager
-def worked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Works]:
-    """What each outermost stage was planned to need, and what it needed."""
-    works: Works = defaultdict(lambda: [0.0, 0.0])
-
-    class Counted(progress._Whole):
-        def __init__(self, name: str, plan: dict[Stage, float], shown: Progress) -> None:
-            super().__init__(name, plan, shown)
-            for each, tokens in plan.items():
-                works[each][0] += tokens
-
-        def worked(self, tokens: float) -> None:
-            super().worked(tokens)
-            if self._stages:
-                works[self._stages[0]][1] += tokens
-
-    monkeypatch.setattr(progress, "_Whole", Counted)
-    with plain_lines():
-        yield works
 
 
 def split_of(model: Model) -> Parts:
@@ -125,25 +99,22 @@ def test_what_an_audit_plans_for_each_stage_is_within_a_quarter_of_what_it_needs
     monkeypatch.setattr("levelhead.studies.audit.run.claimed_bias", lambda _: COSINE)
     take_for_detected(monkeypatch)
     model = tiny("bert", "nsp", max_position_embeddings=256)
-    with worked(monkeypatch) as works:
+    with plain_lines(), ledger() as works:
         audit(model, AuditSettings(bias=gender_toml(tmp_path), sizes=ENOUGH), tmp_path / "run")
-    assert {Stage.WORDS, Stage.SENTENCES, Stage.TEXT, Stage.PROMPTS, Stage.CERTIFIED} <= {*works}
+    assert {Stage.WORDS, Stage.SENTENCES, Stage.TEXT, Stage.PROMPTS, Stage.CERTIFIED} <= {*works.planned}
     wrong = {
-        str(name): round(planned / done, 2)
-        for name, (planned, done) in works.items()
-        if done > 0.02 * sum(each for _, each in works.values()) and abs(planned / done - 1) > 0.25
+        str(name): round(works.planned[name] / done, 2)
+        for name, done in works.worked.items()
+        if done > 0.02 * sum(works.worked.values()) and abs(works.planned[name] / done - 1) > 0.25
     }
     assert not wrong
 
 
 @pytest.mark.slow
-def test_a_heads_study_shows_one_bar_whose_plan_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heads_study_shows_one_bar_whose_plan_holds(tmp_path: Path) -> None:
     settings = HeadsSettings("career", per_word=2, null=3, splits=0, resamples=100)
-    with worked(monkeypatch) as works:
+    with plain_lines(), ledger() as works:
         heads(tiny("bert", "nsp"), settings, tmp_path / "run")
-    assert {Stage.WORDS, Stage.NULLS, Stage.HEADS, Stage.ATTENTION} <= {*works}
+    assert {Stage.WORDS, Stage.NULLS, Stage.HEADS, Stage.ATTENTION} <= {*works.planned}
     for name in (Stage.WORDS, Stage.NULLS, Stage.HEADS):
-        planned, done = works[name]
-        assert planned == pytest.approx(done, rel=0.25), name
+        assert works.planned[name] == pytest.approx(works.worked[name], rel=0.25), name
