@@ -37,7 +37,7 @@ from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LANGUAGE, LOG_ODDS, natural_bias, natural_values
-from levelhead.studies.mitigate import protocol, trying
+from levelhead.studies.mitigate import protocol, spillover, trying
 from levelhead.studies.mitigate import run as study
 from levelhead.studies.mitigate.parts import parts
 from levelhead.studies.mitigate.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
@@ -212,8 +212,8 @@ def test_what_does_nothing_lands_on_the_base_point(bert: Model) -> None:
 
 
 def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "shipped_words", lambda: (ITEMS.test.name, "race"))
-    monkeypatch.setattr(trying, "LPBS_TESTS", ("career",))
+    monkeypatch.setattr(spillover, "shipped_words", lambda: (ITEMS.test.name, "race"))
+    monkeypatch.setattr(spillover, "LPBS_TESTS", ("career",))
     one = Candidate("one", "heads", 1.0, removed(bert, ["1-1"]))
     alone = spilled(bert, ITEMS.test, [one])
     both = spilled(bert, ITEMS.test, [one, replace(one, name="two")])
