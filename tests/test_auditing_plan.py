@@ -50,7 +50,7 @@ def test_null_models_are_planned_question_by_question() -> None:
     )
 
 
-_OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS)
+_OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS, Stage.CERTIFIED)
 
 
 @pytest.mark.nightly
