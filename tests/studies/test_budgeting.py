@@ -18,7 +18,7 @@ from levelhead.studies.mitigate.budgeting import (
     Pace,
     pace_of,
     planned,
-    tokens_of,
+    tokens_by_bias,
     told,
     whole_seconds,
 )
@@ -107,7 +107,7 @@ def test_a_pace_is_the_tokens_of_the_items_at_the_speed_of_the_machine(family: s
     assert (slow.choose == 0) == bool(objective)
     assert slow.test > slow.order > 0
     assert slow.detect > 0
-    assert slow.detect == pytest.approx(0.01 * tokens_of(model, split.whole)[objective or "preference"])
+    assert slow.detect == pytest.approx(0.01 * tokens_by_bias(model, split.whole)[objective or "preference"])
 
 
 def test_null_models_leave_the_cheapest_mitigation_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from levelhead.scoring.natural import (
 )
 from levelhead.studies.halves import dealt
 from levelhead.studies.heads.crossfit import highest
-from levelhead.studies.mitigate import Mitigate, protocol, trying
+from levelhead.studies.mitigate import Mitigate, protocol, spillover
 from levelhead.studies.mitigate import run as study
 from levelhead.studies.mitigate.parts import parts
 from levelhead.studies.mitigate.protocol import Candidate, mitigations, register_mitigation
@@ -75,8 +75,8 @@ def few(_: lh.settings.MitigateSettings, __: Model | None = None) -> Battery:
 def ask_few(patch: pytest.MonkeyPatch) -> None:
     """Let runs of mitigations ask few items, and about one other bias."""
     patch.setattr(study, "shipped_battery", few)
-    patch.setattr(trying, "shipped_words", lambda: ("gender", "race"))
-    patch.setattr(trying, "LPBS_TESTS", ("career",))
+    patch.setattr(spillover, "shipped_words", lambda: ("gender", "race"))
+    patch.setattr(spillover, "LPBS_TESTS", ("career",))
     ask_few_tests(patch, "career")
     ask_few_frames(patch)
 

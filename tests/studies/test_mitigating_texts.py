@@ -30,7 +30,7 @@ from levelhead.scoring.natural import COSINE, ItemValues, behaviors, natural_val
 from levelhead.scoring.writing import Writing
 from levelhead.studies.mitigate import Mitigate, protocol
 from levelhead.studies.mitigate import parts as parts_module
-from levelhead.studies.mitigate.budgeting import WRITING, Pace, planned, tokens_of, whole_seconds
+from levelhead.studies.mitigate.budgeting import WRITING, Pace, planned, tokens_by_bias, whole_seconds
 from levelhead.studies.mitigate.parts import Parts, parts, with_writing
 from levelhead.studies.mitigate.protocol import Candidate, register_mitigation
 from levelhead.studies.mitigate.run import detect, mitigate
@@ -294,9 +294,9 @@ def test_texts_are_planned_and_left_out_first() -> None:
 
 def test_texts_count_as_work_of_models_that_write_alone(writer: Model) -> None:
     split = split_for()
-    assert tokens_of(writer, split.test)[WRITING] > 0
-    assert WRITING not in tokens_of(tiny("bert"), split.test)
-    assert WRITING not in tokens_of(writer, split.order)
+    assert tokens_by_bias(writer, split.test)[WRITING] > 0
+    assert WRITING not in tokens_by_bias(tiny("bert"), split.test)
+    assert WRITING not in tokens_by_bias(writer, split.order)
 
 
 def test_a_budget_covers_texts(writer: Model, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 import torch
 
 from levelhead.engine.batches import RowPool
-from levelhead.engine.memory import CPU_TOKENS, token_budget
+from levelhead.engine.memory import CPU_TOKENS, Fitting, token_budget
 from levelhead.engine.readings import Reading, SentenceVectors
 from levelhead.engine.run import read_one
+from levelhead.engine.trunk import vocabulary_share
+from levelhead.errors import BadProbe, CannotDo
 from levelhead.models.concurrency import asking
 from levelhead.models.encoding import Text
 from levelhead.models.model import Model
@@ -123,9 +125,21 @@ def _timed(model: Model, texts: Sequence[str]) -> tuple[float, float]:
         return sum(done), now() - began
 
 
-def tokens_of(model: Model, reading: Reading[Any]) -> int:
-    """Tokens that pass through all blocks when a model is run once on this; equal texts are one."""
+def tokens_of(model: Model, *readings: Reading[Any]) -> float:
+    """Tokens that pass through all blocks when a model is run once on these together, padding included, and
+    what scoring the vocabulary takes beside; equal texts are one."""
     pool = RowPool()
     with asking(model.hf):
-        reading.prepare(model, pool, 1)
-    return sum(len(row.ids) for row in pool.rows)
+        collectors = [reading.prepare(model, pool, 1) for reading in readings]
+    lengths = [len(row.ids) for row in pool.rows]
+    batches = Fitting(model, pool.rows, "answers").batches()
+    tokens = sum(len(numbers) * max(lengths[number] for number in numbers) for numbers in batches)
+    scored = sum(len(each.rows) for each in collectors if each.stage == "logits")
+    return tokens + (scored * vocabulary_share(model) if scored else 0.0)
+
+
+def askable_tokens(model: Model, *readings: Reading[Any]) -> float:
+    """The same; 0 of what the model cannot be asked, which the study says where it asks."""
+    with suppress(BadProbe, CannotDo):
+        return tokens_of(model, *readings)
+    return 0.0

@@ -270,6 +270,15 @@ def keeping_answers(models: Sequence[Model], named: Sequence[ByText] = ()) -> It
         _KEPT.reset(token)
 
 
+def left_to_read(reading: Reading[Any]) -> Reading[Any] | None:
+    """What of a reading no named one answers for the unmodified model; None where nothing is left."""
+    kept = _KEPT.get()
+    if kept is None or not isinstance(reading, ByText):
+        return reading
+    wholes, rest = kept.named.parts(reading)
+    return about(reading, rest) if rest or not wholes else None
+
+
 def answered(
     model: Model, readings: Sequence[Reading[Any]], variants: Sequence[Variant], ask: AskVariants
 ) -> list[Any]:

@@ -36,7 +36,7 @@ from levelhead.models.copies import copied
 from levelhead.models.hooks import quick_kernels
 from levelhead.models.model import Model
 from levelhead.models.sources import quiet
-from levelhead.progress import steps
+from levelhead.progress import BACK, steps, worked
 from levelhead.safe_files import write_text, write_whole
 
 LARGE = 50_000_000  # parameters; smaller models need a higher learning rate (Turc et al. 2019)
@@ -423,7 +423,10 @@ class _Trainer(Trainer):
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **options: Any) -> Any:
         self._student.hf.eval()
-        return self._lesson.loss(self._student, inputs)
+        loss = self._lesson.loss(self._student, inputs)
+        # the ways there are counted where they are gone
+        worked(BACK * sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids")))
+        return loss
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         places: Any = self.train_dataset if train_dataset is None else train_dataset

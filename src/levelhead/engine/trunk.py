@@ -81,7 +81,7 @@ class Trunk:
 
     def logits(self, vectors: Tensor) -> Tensor:
         """The vocabulary head on these vectors only: [ask, hidden] -> [ask, token]."""
-        worked(len(vectors) * _vocabulary_share(self.model))
+        worked(len(vectors) * vocabulary_share(self.model))
         out = self._finish(self.model.hf, vectors)
         logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
         return cast(Tensor, logits)[:, 0].float()
@@ -128,7 +128,7 @@ class Trunk:
 
 
 @once_a_model
-def _vocabulary_share(model: Model) -> float:
+def vocabulary_share(model: Model) -> float:
     """What scoring the vocabulary costs, in passes of one token through all blocks."""
     blocks = sum(weight.numel() for block in model.blocks for weight in block.parameters())
     return int(model.config.vocab_size) * int(model.config.hidden_size) / max(1, blocks)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from levelhead.edits.sites import Variant
+from levelhead.engine.effort import askable_tokens
 from levelhead.engine.readings import Predictions, TokenLogProbs
 from levelhead.engine.run import read
 from levelhead.engine.served.writing import span_likelihoods
@@ -28,7 +29,7 @@ from levelhead.measures.log_odds import (
     score_log_odds,
 )
 from levelhead.measures.measurement import Measurement
-from levelhead.measures.null import NullDistribution, closed, looked_at, looks
+from levelhead.measures.null import NullDistribution, closed, likely, looked_at, looks
 from levelhead.measures.statistics import DEFAULT, Resampling
 from levelhead.models.chat import chat_texts, require_chat
 from levelhead.models.concurrency import TOKENIZING
@@ -134,6 +135,22 @@ def ask_cloze(
         )
         for ids, logs, own_logs in zip(predicted.ids, predicted.log_probs, group_logs, strict=True)
     ]
+
+
+def cloze_readings(
+    model: Model, cloze_set: ClozeSet, chat: bool = False
+) -> tuple[Predictions, TokenLogProbs]:
+    """What ask_cloze reads together of one variant, so that its work is known before."""
+    prompts = _PromptReading.of(model, cloze_set, chat)
+    return Predictions(prompts.texts, 1), prompts.groups
+
+
+def cloze_tokens(model: Model, cloze_set: ClozeSet, few: ClozeSet, planned: int, chat: bool = False) -> float:
+    """The work of prompts: those of a set in one variant, and fewer of them in as many of the planned null
+    models as are likely evaluated (change_nulls)."""
+    there = likely(planned) if cloze_set.kinds != (BASE,) else looks(planned)[0] if planned else 0
+    nulls = there * askable_tokens(model, *cloze_readings(model, few, chat)) if there else 0.0
+    return askable_tokens(model, *cloze_readings(model, cloze_set, chat)) + nulls
 
 
 def counted_words(cloze_set: ClozeSet) -> tuple[str, ...]:

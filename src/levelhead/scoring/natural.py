@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.readings import TokenLogProbs
+from levelhead.engine.readings import Reading, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import (
@@ -45,13 +46,18 @@ from levelhead.scoring.cloze import log_odds_question, prompt_table
 from levelhead.scoring.fluency import fluency_reading, why_no_fluency
 from levelhead.scoring.lpbs import LpbsQuestion, lpbs_biases
 from levelhead.scoring.pairs import (
+    KINDS,
     TripleAnswers,
     head_answers,
     likelihood_answers,
+    next_sentence_reading,
     nli_logits,
+    nli_reading,
     related_answers,
+    related_reading,
     sense_answers,
     softmax,
+    triple_rows,
 )
 from levelhead.scoring.seat import WordTable, association_sides, held_together, word_table
 from levelhead.scoring.writing import Writing, written
@@ -59,6 +65,7 @@ from levelhead.scoring.writing import Writing, written
 Doubles = NDArray[np.float64]
 PREFERENCE, LOG_ODDS, INFERENCES, COSINE = "preference", "log-odds", "inferences", "cosine gap"
 BLANKS = "fill-in gap"
+COSTS = "costs"  # what is read for these
 ABILITY = "ability"
 LANGUAGE, NEXT_SENTENCE = "language sense", "next sentences"
 _ROUNDING = 1e-4  # of the unmodified model's spread: what answers in float32 keep where all are equal
@@ -259,6 +266,38 @@ def clearest_bias(model: Model, items: NaturalItems) -> str:
         own = bias.paired(0)
         p_of_side[name] = p_at_most(bias.sign * own.before, 0.0, own)
     return min(p_of_side, key=lambda name: p_of_side[name])
+
+
+def natural_readings(model: Model, items: NaturalItems) -> dict[str, list[Reading[Any]]]:
+    """What natural_values reads of one variant: by bias what that alone needs, and by COSTS all else.
+
+    Texts that a variant writes and the items of a target are no readings, and left out.
+    """
+    battery, asked = items.battery, dict[str, list[Reading[Any]]]()
+    asked[COSINE] = [word_table(battery.test, battery.contexts).each()]
+    costs: list[Reading[Any]] = []
+    if judges(model):
+        asked[PREFERENCE] = [related_reading(model, battery.triples)]
+        if "nsp" in model.abilities:
+            costs.append(next_sentence_reading(model, triple_rows(battery.triples, KINDS[2:])))
+        if items.sense and about_gender(battery.test):
+            rows = [(item.context, item.related, item.unrelated) for item in items.sense]
+            costs.append(next_sentence_reading(model, rows))
+    if not why_no_fluency(model):
+        costs.append(fluency_reading(model, battery.sentences))
+    if "nli" in model.abilities:
+        asked[INFERENCES] = [nli_reading(battery.probe.pairs)]
+        costs.append(nli_reading(battery.ability.pairs))
+    if about_gender(battery.test) and (agreement := agreement_question(model, items.agreement)):
+        costs.append(agreement[1])
+    able = _askable(model, items)
+    if LOG_ODDS in able and items.prompts is not None:
+        asked[LOG_ODDS] = [log_odds_question(model, items.prompts)[0]]
+    if BLANKS in able:
+        asked[BLANKS] = [r for test in items.blanks for r in LpbsQuestion.of(model, test).readings(model)]
+    if PREFERENCE not in able:  # next sentences are a cost alone
+        costs += asked.pop(PREFERENCE, [])
+    return {**{name: own for name, own in asked.items() if name in able}, COSTS: costs}
 
 
 def judges(model: Model) -> bool:
@@ -496,24 +535,14 @@ def disagreements(
     where none is left, and for a model that predicts no words (docs/method/certified.md, Certified
     mitigations).
     """
-    if not model.abilities & {"mlm", "causal"}:
+    asked = agreement_question(model, items)
+    if asked is None:
         return []
-    words = sorted({word for item in items for word in (item.own, item.other)})
-    tokens = {word: token for word in words if (token := token_id(model, word)) is not None}
-    kept = [item for item in items if item.own in tokens and item.other in tokens]
-    if not kept:
-        return []
-    if "causal" in model.abilities:
-        texts = [Text(item.before) for item in kept]
-    else:
-        mask_id(model)  # a model without a mask token is refused here, in one line
-        texts = [Text(item.with_pronoun(model.tokenizer.mask_token)) for item in kept]
-    # An uncased model writes She as she: each token is read once.
-    column = {token: number for number, token in enumerate(dict.fromkeys(tokens.values()))}
-    reading = TokenLogProbs(texts, list(column))
+    kept, reading = asked
+    column = {token: number for number, token in enumerate(reading.tokens)}
     log_p = read_one(model, reading, variants, label="Agreement").astype(np.float64)
     own, other = (
-        log_p[:, np.arange(len(kept)), [column[tokens[word]] for word in pronouns]]
+        log_p[:, np.arange(len(kept)), [column[token_id(model, word) or 0] for word in pronouns]]
         for pronouns in ([item.own for item in kept], [item.other for item in kept])
     )
     people, missed = np.asarray([item.people for item in kept]), wrong(own, other)
@@ -524,6 +553,26 @@ def disagreements(
         for name, of in costs.items()
         if of.any()
     ]
+
+
+def agreement_question(
+    model: Model, items: Sequence[AgreementItem]
+) -> tuple[list[AgreementItem], TokenLogProbs] | None:
+    """The items whose pronouns are one token each, and what is read of them; None where there are none."""
+    if not model.abilities & {"mlm", "causal"}:
+        return None
+    words = sorted({word for item in items for word in (item.own, item.other)})
+    tokens = {word: token for word in words if (token := token_id(model, word)) is not None}
+    kept = [item for item in items if item.own in tokens and item.other in tokens]
+    if not kept:
+        return None
+    if "causal" in model.abilities:
+        texts = [Text(item.before) for item in kept]
+    else:
+        mask_id(model)  # a model without a mask token is refused here, in one line
+        texts = [Text(item.with_pronoun(model.tokenizer.mask_token)) for item in kept]
+    # An uncased model writes She as she: each token is read once.
+    return kept, TokenLogProbs(texts, list(dict.fromkeys(tokens.values())))
 
 
 def wrong(own: Doubles, other: Doubles) -> Doubles:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from levelhead.edits.sites import Variant
-from levelhead.engine.readings import TokenLikelihoods
+from levelhead.engine.readings import Reading, TokenLikelihoods
 from levelhead.engine.run import read_one
 from levelhead.errors import CannotDo
 from levelhead.measures.certified import AGREEMENT, MIRROR_GAP
@@ -26,12 +27,10 @@ from levelhead.probes.bias import swap_for
 from levelhead.probes.group_swap import GENDER, GroupSwap
 from levelhead.probes.outside import FEWEST, NONE, OutsideSizes, OutsideText, load_outside
 from levelhead.probes.words import WordTest
-from levelhead.progress import tokens_in
-from levelhead.scoring.fluency import why_no_fluency
-from levelhead.scoring.natural import ItemValues, disagreements, log_losses
+from levelhead.scoring.fluency import fluency_reading, why_no_fluency
+from levelhead.scoring.natural import ItemValues, agreement_question, disagreements, log_losses
 from levelhead.scoring.seat import fitting
 
-MASKED_LETTERS = 5  # of a text for each pass of a masked model, which takes one per token
 _CAUSAL = OutsideSizes(sentences=200, passages=40, stated=400)
 # a pass per token: fewer and shorter sentences, so that it takes no more than 15 % of a run of mitigations
 _MASKED = OutsideSizes(sentences=60, passages=40, stated=300, longest=12, whole=False)
@@ -96,12 +95,20 @@ def drawn_outside(model: Model, text: OutsideText, seed: int, every: int = 1) ->
     return text.drawn((_CAUSAL if "causal" in model.abilities else _MASKED).one_of(every), seed)
 
 
-def outside_tokens(model: Model, text: OutsideText) -> float:
-    """Tokens that a model is given for one variant, about: a masked model a pass per token."""
-    scored = [*text.sentences, *text.sentences, *text.passages]
-    passes = [1.0 if "causal" in model.abilities else len(each) / MASKED_LETTERS for each in scored]
-    likelihoods = sum(n * tokens_in([each]) for n, each in zip(passes, scored, strict=True))
-    return likelihoods + tokens_in(item.text for item in text.stated)
+def outside_readings(model: Model, text: OutsideText, exchange: GroupSwap) -> list[Reading[Any]]:
+    """What outside_values reads of one variant."""
+    readings: list[Reading[Any]] = [_mirrored(text, exchange)]
+    if text.passages:
+        readings.append(fluency_reading(model, text.passages))
+    stated = agreement_question(model, text.stated)
+    return readings if stated is None else [*readings, stated[1]]
+
+
+def _mirrored(text: OutsideText, exchange: GroupSwap) -> TokenLikelihoods:
+    """Every sentence at every orientation."""
+    return TokenLikelihoods(
+        [Text(exchange(x, t).text) for x in text.sentences for t in range(exchange.groups)]
+    )
 
 
 def outside_values(
@@ -120,8 +127,7 @@ def mirror_gaps(
     model: Model, text: OutsideText, exchange: GroupSwap, variants: Sequence[Variant]
 ) -> ItemValues:
     """|m| of every sentence."""
-    every = [Text(exchange(x, t).text) for x in text.sentences for t in range(exchange.groups)]
-    scores = read_one(model, TokenLikelihoods(every), variants, label="Mirror gap")
+    scores = read_one(model, _mirrored(text, exchange), variants, label="Mirror gap")
     log_p = np.asarray([[float(v.sum(dtype=np.float64)) for v in of] for of in scores.values])
     log_p = log_p.reshape(len(variants), len(text.sentences), exchange.groups)
     gaps = np.abs(log_p[..., :1] - log_p[..., 1:]).mean(axis=-1)

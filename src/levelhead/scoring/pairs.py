@@ -37,7 +37,7 @@ Labels = NDArray[np.int64]
 HEAD = "next-sentence head"
 LIKELIHOOD = "mean log-likelihood per token, softmax over the three sentences"
 CHAT_LIKELIHOOD = f"{LIKELIHOOD}; the context is a user's turn, the sentence the model's"
-_KINDS = ("stereotype", "anti", "unrelated")  # of next sentences, as a triple names them
+KINDS = ("stereotype", "anti", "unrelated")  # of next sentences, as a triple names them
 _NO_COUNTERFACTUAL = "triple without a counterfactual"
 Rows = Sequence[Sequence[str]]  # a context and its next sentences
 
@@ -127,7 +127,7 @@ def related_answers(model: Model, triples: TripleSet, variant: Variant = ()) -> 
     probabilities of a causal model need all three.
     """
     if "nsp" in model.abilities:
-        return head_answers(model, triple_rows(triples, _KINDS[:2]), [variant])[0]
+        return head_answers(model, triple_rows(triples, KINDS[:2]), [variant])[0]
     return likelihood_answers(model, triples, [variant])[0]
 
 
@@ -139,7 +139,7 @@ def sense_answers(model: Model, items: Sequence[SenseItem], variants: Sequence[V
     return [answers.p for answers in ask(model, rows, variants)]
 
 
-def triple_rows(triples: TripleSet, kinds: Sequence[str] = _KINDS) -> Rows:
+def triple_rows(triples: TripleSet, kinds: Sequence[str] = KINDS) -> Rows:
     """All originals, then the swapped triples that exist."""
     originals = [pair.original for pair in triples.pairs]
     swapped = [pair.swapped for pair in triples.pairs if pair.swapped is not None]
@@ -152,6 +152,13 @@ def next_sentence_reading(model: Model, rows: Rows) -> Pooled | TokenLikelihoods
     if "nsp" in model.abilities:
         return Pooled([Text(*pair) for pair in pairs])
     return TokenLikelihoods([Text(" ".join(pair)) for pair in pairs])
+
+
+def related_reading(model: Model, triples: TripleSet) -> Pooled | TokenLikelihoods:
+    """What related_answers reads."""
+    return next_sentence_reading(
+        model, triple_rows(triples, KINDS[:2] if "nsp" in model.abilities else KINDS)
+    )
 
 
 def softmax(x: Doubles) -> Doubles:
@@ -391,8 +398,13 @@ def nli_logits(
 ) -> NDArray[np.floating[Any]]:
     """Outputs in the order of LABELS: [variant, pair, label]"""
     order = list(nli_order(model, labels))
-    reading = Pooled([Text(pair.premise, pair.hypothesis) for pair in pairs])
-    return np.asarray(read_one(model, reading, variants, label="Inferences")[:, :, order])
+    answers = read_one(model, nli_reading(pairs), variants, label="Inferences")
+    return np.asarray(answers[:, :, order])
+
+
+def nli_reading(pairs: Sequence[NliPair | LabeledPair]) -> Pooled:
+    """What is read of inferences."""
+    return Pooled([Text(pair.premise, pair.hypothesis) for pair in pairs])
 
 
 def nli_order(model: Model, labels: str | None = None) -> tuple[int, int, int]:

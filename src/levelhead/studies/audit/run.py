@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Unpack
@@ -43,9 +43,9 @@ from levelhead.pages.about import keep_about, read_about
 from levelhead.pages.page import write_report
 from levelhead.probes.bias import about_gender, none_ships
 from levelhead.probes.lpbs import LPBS_TESTS
-from levelhead.probes.sentences import sense_items, shipped_counter_sentences
+from levelhead.probes.sentences import shipped_counter_sentences
 from levelhead.probes.words import WordTest
-from levelhead.progress import Plan, Stage, duration, stage, whole
+from levelhead.progress import Plan, Stage, announced, duration, stage
 from levelhead.runs.common import BASE, SAME_ITEMS, MeasuredVariant
 from levelhead.runs.files import TextFile
 from levelhead.runs.folder import Run
@@ -70,8 +70,15 @@ from levelhead.scoring.registry import (
 )
 from levelhead.scoring.seat import SINGLY, word_table
 from levelhead.studies.audit import ARCS, FIRST_LOOK, NLI, Audit
+from levelhead.studies.audit.arena import (
+    can_be_certified,
+    certified_items,
+    certified_nulls,
+    sense_reading,
+    tried_methods,
+)
 from levelhead.studies.audit.extent import Extent
-from levelhead.studies.audit.plan import CERTIFIED_CONTEXTS, STAGES, audit_plan
+from levelhead.studies.audit.plan import STAGES, audit_plan
 from levelhead.studies.audit.settings import AuditSettings, AuditStored
 from levelhead.studies.counteracts.run import counteracts
 from levelhead.studies.generate.run import generate as sample_texts
@@ -80,20 +87,12 @@ from levelhead.studies.glue.settings import GlueSettings, stored_learning
 from levelhead.studies.heads import Heads
 from levelhead.studies.heads.counter import arc_sheet
 from levelhead.studies.heads.run import heads
-from levelhead.studies.mitigate.head_ablation import HeadAblation
 from levelhead.studies.mitigate.parts import parts
-from levelhead.studies.mitigate.projective_setting import ProjectiveSetting
-from levelhead.studies.mitigate.protocol import QUICKEST, Mitigation, mitigations
 from levelhead.studies.mitigate.run import Audited, mitigate
 from levelhead.studies.mitigate.settings import FEWEST_NULLS, MitigateSettings
-from levelhead.studies.mitigate.token_projection import TokenProjection
 
 Open = Run[AuditStored]
 _ARC_SENTENCES = 3
-_NULLS = 5  # null models of the arena: Student's p allows for so few
-SENSE_EVERY = 3  # one of so many contexts of language sense
-_JOB_CONTEXTS = 4  # per occupation, of inferences
-_FEWEST = 8  # items of a kind, which fall into three parts
 _ITEMS, _INTERVALS = 500, 220  # intervals of so many items that take as long as all but the model does
 _JUDGED_BY = {  # a claim of the page -> the same bias in natural units; what a model does before its vectors
     CLAIMED_LOG_ODDS: LOG_ODDS,
@@ -148,14 +147,15 @@ def _audited(
         others = tuple(question for question in known if question.of_classifier)
         subjects = [Subject(extent.model, own), Subject(classifier, others, beside=True)]
     models = [subject.model for subject in subjects]
-    plan = audit_plan(extent, battery, models, first_look=told is not None)
     with (
         opened(folder, extent, battery, classifier) as run,
         _noting_a_stop(run.folder),
         keeping_long_work(run, models),
         keeping_answers(models, shared_readings(extent, battery, models)),
-        whole("Audit", plan, lambda: _times(extent, models, plan, run)),
+        ExitStack() as stack,
     ):
+        work = cache(lambda: audit_plan(extent, battery, models, first_look=told is not None))
+        stack.enter_context(announced("Audit", lambda: _times(extent, models, work(), run), work))
         if told is not None:
             with stage(Stage.LOOK):
                 _look_first(extent, classifier, run, told)
@@ -202,13 +202,13 @@ def _times(extent: Extent, models: Sequence[Model], plan: Mapping[Stage, float],
     if Audit.headline in run:
         return Plan()
     speed = speed_of(extent.model)
-    texts = speed.plan(estimated=plan.get(Stage.WRITING, 0.0)).seconds
+    texts = speed.plan(plan.get(Stage.WRITING, 0.0)).seconds
     shorter = [f"--generate is {duration(texts)} of it"] if texts else []
     if not extent.settings.quick and (first := extent.first_look) is not None:
         small = Extent(first, extent.model)
         quick = sum(audit_plan(small, small.battery(), models, first_look=False).values())
-        shorter.append(f"--quick takes about {duration(speed.plan(estimated=quick).seconds)}")
-    model_alone = speed.plan(estimated=sum(plan.values()), shorter="; ".join(shorter))
+        shorter.append(f"--quick takes about {duration(speed.plan(quick).seconds)}")
+    model_alone = speed.plan(sum(plan.values()), shorter="; ".join(shorter))
     # intervals, permutations and pages, which a fast card does not shorten: by one interval
     x = np.linspace(-1.0, 1.0, _ITEMS)
 
@@ -264,8 +264,7 @@ def shared_readings(extent: Extent, battery: Battery, models: Sequence[Model]) -
             for pairs in (each.probe.pairs, each.ability.pairs):
                 readings.append(Pooled([Text(pair.premise, pair.hypothesis) for pair in pairs]))
     if not extent.settings.quick and about_gender(battery.test) and judges(extent.model):
-        rows = [(item.context, item.related, item.unrelated) for item in sense_items(SENSE_EVERY)]
-        readings.append(next_sentence_reading(extent.model, rows))
+        readings.append(sense_reading(extent.model, certified_items(battery)))
     return readings
 
 
@@ -342,17 +341,15 @@ def mitigate_biases(subjects: Sequence[Subject], extent: Extent, battery: Batter
     models, or with too few items for three parts, nothing could be certified. One recipe per candidate is
     written, what is recommended first.
     """
-    objective, nulls = claimed_bias(Audit(run.data())), min(extent.sizes.null, _NULLS)
+    objective, nulls = claimed_bias(Audit(run.data())), certified_nulls(extent)
     if not objective or nulls < FEWEST_NULLS:
         return
-    items, tried = certified_items(battery), list[tuple[Subject, str]]()
-    for subject in subjects:
-        if not subject.beside:
-            enough = min(len(items.sentences), len(items.triples.pairs)) >= _FEWEST
-            tried += [(subject, objective)] if enough else []
-        elif about_gender(items.test):  # nothing else ships to judge a classifier by
-            enough = min(len(items.probe.occupations), len(items.ability.pairs)) >= _FEWEST
-            tried += [(subject, INFERENCES)] if enough else []
+    items = certified_items(battery)
+    tried = [
+        (subject, INFERENCES if subject.beside else objective)
+        for subject in subjects
+        if can_be_certified(items, beside=subject.beside)
+    ]
     recipes: list[tuple[bool, str, str]] = []
     for subject, bias in tried:
         methods = tried_methods(subject.model, extent.settings.top)
@@ -372,20 +369,6 @@ def mitigate_biases(subjects: Sequence[Subject], extent: Extent, battery: Batter
     kept = [each for each in sorted(recipes, key=lambda each: not each[0]) if each[2]]
     for number, (_, name, recipe) in enumerate(kept, start=1):
         run.file(TextFile(f"{RECIPES}/{recipe_file(number, name)}"), recipe)
-
-
-def certified_items(battery: Battery) -> Battery:
-    """The items of an audit that mitigations are fitted, ordered and tested on."""
-    words = word_table(battery.test, battery.contexts).first_contexts(CERTIFIED_CONTEXTS)
-    jobs = battery.probe.occupations
-    probe = battery.probe.about(jobs, (len(jobs), _JOB_CONTEXTS))
-    return replace(battery, contexts=words.contexts, probe=probe, null=0, sense_every=SENSE_EVERY)
-
-
-def tried_methods(model: Model, top: int) -> tuple[Mitigation, ...]:
-    """The mitigations that an audit has time for."""
-    methods = (*mitigations((QUICKEST,)), HeadAblation(counts=(top,)), TokenProjection(depths=(1,)))
-    return (*methods, ProjectiveSetting()) if "nli" in model.abilities else methods
 
 
 def claimed_bias(run: Audit) -> str:

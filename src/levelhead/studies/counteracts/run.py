@@ -32,7 +32,7 @@ from levelhead.mitigation.recipe import load_recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.models.served import ServedModel
 from levelhead.probes.cloze import ClozeSet, prompt_rows
-from levelhead.progress import Plan, announce, duration, tokens_in
+from levelhead.progress import Plan, announce, announced, duration, tokens_in
 from levelhead.runs.common import BASE
 from levelhead.runs.folder import Run, text_hash
 from levelhead.runs.study import stored_as
@@ -121,7 +121,11 @@ def counteracts(
             for model in models
         }
         unfinished = [model for model in models if missing[model.name]]
-        announce(lambda: _times(unfinished, settings, cloze_set, missing, run.folder))
+        takes = partial(_times, unfinished, settings, cloze_set, missing, run.folder)
+        if servers:  # whose work is no tokens of a model here
+            announce(takes)
+        else:
+            stack.enter_context(announced("CounterActs", takes))
         stack.enter_context(keeping_long_work(run, unfinished, apart=len(servers) > 1))
         for model in unfinished:
             if isinstance(model, ServedModel):

@@ -229,11 +229,16 @@ def _attention(
     model: Model, sentences: Sequence[StereotypeSentence]
 ) -> tuple[list[AttentionRow], list[AttentionRow]]:
     """Attention in the originals and in the counters."""
+    answers = read_one(model, attention_reading(sentences), label="Attention")[0]
+    return answers[: len(sentences)], answers[len(sentences) :]
+
+
+def attention_reading(sentences: Sequence[StereotypeSentence]) -> Attention:
+    """What is read of the originals, and then of the counters."""
     texts = [Text(s.text) for s in sentences] + [Text(s.counter) for s in sentences]
     targets = [s.target_span for s in sentences] + [s.counter_target_span for s in sentences]
     attributes = [s.attribute_span for s in sentences] + [s.counter_attribute_span for s in sentences]
-    answers = read_one(model, Attention(texts, targets, attributes), label="Attention")[0]
-    return answers[: len(sentences)], answers[len(sentences) :]
+    return Attention(texts, targets, attributes)
 
 
 def _seen(model: Model, text: AttentionRow) -> NDArray[np.bool_]:

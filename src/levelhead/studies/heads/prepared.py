@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from levelhead.errors import BadOption
-from levelhead.measures.null import likely
 from levelhead.models.model import Model
 from levelhead.probes.bias import declared
 from levelhead.probes.contexts import TEMPLATES, Context, corpus_contexts, template_contexts
 from levelhead.probes.words import WordTest, load_words
-from levelhead.progress import BACK, Stage, tokens_in
-from levelhead.runs.presets import ASSOCIATION
-from levelhead.scoring.seat import SINGLY, WordTable, fitting, unknown_words, word_table
+from levelhead.scoring.seat import WordTable, fitting, unknown_words, word_table
 from levelhead.studies.heads.records import WordList, WordsUsed
 from levelhead.studies.heads.settings import FROM_TEMPLATES, HeadsSettings
 
@@ -26,6 +23,11 @@ class Prepared:
     table: WordTable
     scored: WordTable  # the contexts of it that gradients, removals and debiasing take
     skipped: Mapping[str, int]  # reason -> sentences or contexts that are not used
+
+    @property
+    def given(self) -> tuple[WordTest, tuple[Context, ...]]:
+        """The words, and all of their contexts."""
+        return self.test, self.table.contexts
 
     def used(self) -> WordsUsed:
         """What a reader must know about them."""
@@ -81,28 +83,3 @@ def prepare(model: Model, settings: HeadsSettings) -> Prepared:
         kept = [context for context in kept if context.word not in unknown]
     table = word_table(test, kept)
     return Prepared(test, table, table.first_contexts(settings.score_contexts_per_word(test)), skipped)
-
-
-_SENTENCE = 32.0  # tokens of a sentence and its counter-stereotype
-
-
-def heads_plan(settings: HeadsSettings, test: WordTest, contexts: Sequence[Context]) -> dict[Stage, float]:
-    """The association, its null models, and heads."""
-    table = word_table(test, contexts)
-    first = tokens_in(context.text for context in table.first_contexts(1).contexts)
-    each = len(table.contexts) / len(table.words)
-    fit = (1 + BACK * settings.splits + settings.splits) * first if settings.splits else 0.0
-    null_model = min(2.0, max(1.0, each // 2)) * first
-    scores = settings.score_contexts_per_word(test)
-    scored = table.first_contexts(scores).contexts
-    most = settings.null if settings.scored_nulls is None else min(settings.scored_nulls, settings.null)
-    plan = {
-        Stage.WORDS: tokens_in(context.text for context in table.contexts),
-        Stage.NULLS: likely(settings.null) * null_model + (likely(most) + 1) * fit,
-    }
-    if settings.experiments != (ASSOCIATION,):
-        repeated = max(0.0, 1 - SINGLY / scores)  # the vectors of first contexts are there already
-        plan[Stage.HEADS] = (1 + repeated + BACK) * tokens_in(context.text for context in scored)
-    if "counter" in settings.experiments:
-        plan[Stage.ATTENTION] = _SENTENCE * settings.n_sentences
-    return plan

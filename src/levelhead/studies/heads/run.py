@@ -16,9 +16,10 @@ See docs/method/heads.md: Head scores, Ablation, Counter-stereotypes, Targeted d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ from levelhead.probes.bias import data_hash
 from levelhead.probes.contexts import contexts_fingerprint
 from levelhead.probes.sentences import fluency_text
 from levelhead.probes.words import ALL_WORDS
-from levelhead.progress import Plan, Stage, announce, duration, stage, tokens_in
+from levelhead.progress import Plan, Stage, announced, duration, stage
 from levelhead.runs.common import BASE, MeasuredVariant
 from levelhead.runs.folder import Run, text_hash
 from levelhead.runs.presets import ASSOCIATION
@@ -66,7 +67,8 @@ from levelhead.studies.heads.learned_gates import (
     sampled_objective,
 )
 from levelhead.studies.heads.null_models import NullModels, drawable_null_models
-from levelhead.studies.heads.prepared import Prepared, heads_plan, prepare
+from levelhead.studies.heads.plan import heads_plan
+from levelhead.studies.heads.prepared import Prepared, prepare
 from levelhead.studies.heads.records import (
     CROSS_FITTED,
     IN_COMMON,
@@ -122,10 +124,13 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         heads=model.heads,
         all_score_contexts=settings.score_contexts_per_word(prepared.test),
     )
-    with Run.open(folder, Heads, stored, hashes=hashes) as run, keeping_long_work(run, [model]):
+    with ExitStack() as stack:
+        run = stack.enter_context(Run.open(folder, Heads, stored, hashes=hashes))
+        stack.enter_context(keeping_long_work(run, [model]))
         # whether all null models had been evaluated before this run was opened again
         nulls_done = Heads.seat in run and (not settings.splits or Heads.cross_fit in run)
-        announce(lambda: Plan() if nulls_done else _times(model, prepared, settings))
+        work = cache(lambda: {} if nulls_done else heads_plan(model, settings, *prepared.given))
+        stack.enter_context(announced("Heads", lambda: _times(model, prepared, settings, work()), work))
         run.file(WORD_LIST, prepared.word_list())
         run.file(CONTEXTS, prepared.table.contexts)
         run.result(Heads.words, prepared.used)
@@ -146,20 +151,21 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
             return Heads(run.data())
         with stage(Stage.HEADS):
             scores = _scores(nulls, Exchange.of(seat))
-        if settings.contexts != FROM_TEMPLATES:
-            # A score that hangs on the texts around a word says more about them than about the head: where
-            # contexts come from a corpus, every head is scored in our templates as well, for the same words.
-            ours = replace(settings, contexts=FROM_TEMPLATES, per_word=None, score_contexts=None)
-            run.result(
-                Heads.sources,
-                lambda: source_agreement(
-                    scores,
-                    head_scores(model, prepare(model, ours).scored.part(prepared.table.words)).scores,
-                    settings.top,
-                ),
-            )
-        if "ablation" in settings.experiments:
-            _ablation(model, prepared.scored, scores, run)
+            if settings.contexts != FROM_TEMPLATES:
+                # A score that hangs on the texts around a word says more about them than about the head:
+                # where contexts come from a corpus, every head is scored in our templates as well, for the
+                # same words.
+                ours = replace(settings, contexts=FROM_TEMPLATES, per_word=None, score_contexts=None)
+                run.result(
+                    Heads.sources,
+                    lambda: source_agreement(
+                        scores,
+                        head_scores(model, prepare(model, ours).scored.part(prepared.table.words)).scores,
+                        settings.top,
+                    ),
+                )
+            if "ablation" in settings.experiments:
+                _ablation(model, prepared.scored, scores, run)
         if counter is not None:
             with stage(Stage.ATTENTION):
                 _counter(model, counter, scores, run, settings)
@@ -169,19 +175,15 @@ def heads(model: Model, settings: HeadsSettings | None, folder: str | Path) -> H
         return Heads(run.data())
 
 
-def _times(model: Model, prepared: Prepared, settings: HeadsSettings) -> Plan:
-    """What the study takes on this machine, and which option makes it shorter."""
-    given = prepared.test, prepared.table.contexts
-    plain = replace(settings, null=0, splits=0)
-    tokens, fewer = (sum(heads_plan(each, *given).values()) for each in (settings, plain))
-    ablated = 0.0
-    if "ablation" in settings.experiments:  # each head alone: half of the blocks each time, in the mean
-        texts = (context.text for context in prepared.scored.contexts)
-        ablated = len(all_heads(model)) / 2 * tokens_in(texts)
-    speed = speed_of(model)
-    less = speed.plan(estimated=fewer + ablated).seconds
-    shorter = f"--null 0 takes about {duration(less)}" if settings.null else ""
-    return speed.plan(estimated=tokens + ablated, shorter=shorter)
+def _times(model: Model, prepared: Prepared, settings: HeadsSettings, work: Mapping[Stage, float]) -> Plan:
+    """What the work of the study takes on this machine, and which option makes it shorter."""
+    if not work:
+        return Plan()
+    plain = heads_plan(model, replace(settings, null=0, splits=0), *prepared.given)
+    speed, shorter = speed_of(model), ""
+    if settings.null:
+        shorter = f"--null 0 takes about {duration(speed.plan(sum(plain.values())).seconds)}"
+    return speed.plan(sum(work.values()), shorter=shorter)
 
 
 # ---- experiments

@@ -11,33 +11,23 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from levelhead.engine.effort import now
+from levelhead.engine.effort import askable_tokens, now
+from levelhead.engine.kept import left_to_read
 from levelhead.measures.certificate import WRITTEN
 from levelhead.models.model import Model
-from levelhead.progress import duration, tokens_in
-from levelhead.scoring.natural import (
-    BLANKS,
-    COSINE,
-    INFERENCES,
-    LOG_ODDS,
-    PREFERENCE,
-    NaturalItems,
-    behaviors,
-    judges,
-    writes,
-)
-from levelhead.scoring.outside import MASKED_LETTERS, outside_tokens
+from levelhead.probes.bias import swap_for
+from levelhead.progress import duration
+from levelhead.scoring.natural import COSINE, PREFERENCE, NaturalItems, behaviors, natural_readings, writes
+from levelhead.scoring.outside import outside_readings
 from levelhead.studies.mitigate.parts import Parts
 from levelhead.studies.mitigate.records import BudgetPlan
 from levelhead.studies.mitigate.settings import FEWEST_NULLS
+from levelhead.studies.mitigate.spillover import other_readings
 
 THINNED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # one of so many items
 _FEWER_NULLS = 5  # null models that Student's p still has some power with
 _PLANNED = 0.75  # of the budget: others use the machine too, and a model is written at the end
-_OTHERS = 4_600.0  # tokens of the lists that ship for other biases, each word in one sentence (trying.py)
-_BLANK = 50.0  # tokens of a word of the tests whose words are filled in
 _ITEM, _MASKED_ITEM = 60.0, 600.0  # of an item of a benchmark; a masked model takes a pass per token
-_COSTS = "costs"
 WRITING = "what candidates write"
 _OF_METHOD = 3  # candidates of a mitigation, about; each writes as much as the unmodified model
 OTHERS = "biases that it was not fitted on"  # what is evaluated last, by the name that a plan has for it
@@ -48,7 +38,7 @@ class Pace:
     """Seconds that the unmodified model takes on this machine for one pass over all items."""
 
     choose: float  # which bias part B shows most clearly; 0 where it is named
-    detect: float  # that bias on all items
+    detect: float  # that bias on all items; before it is known, the one that takes most
     order: float  # everything on part B
     test: float  # everything on part C
     others: float  # the word lists of other biases
@@ -150,56 +140,53 @@ def told(plan: BudgetPlan, budget: str, null: int) -> list[str]:
 
 def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
     """What a pass over all items takes. seconds: of one token through all blocks (engine/effort.py)."""
-    order, test, whole = (
-        {name: seconds * size for name, size in tokens_of(model, items).items()}
-        for items in (split.order, split.test, split.whole)
-    )
-    outside = 0.0 if split.outside is None else seconds * outside_tokens(model, split.outside)
+    order, test, whole = (tokens_by_bias(model, items) for items in (split.order, split.test, split.whole))
+    outside = 0.0
+    if split.outside is not None:
+        swap = swap_for(split.test.battery.test)
+        outside = sum(askable_tokens(model, each) for each in outside_readings(model, split.outside, swap))
     writing = 0.0 if objective in WRITTEN else test.pop(WRITING, 0.0)  # else a part of what is tested
     named = WRITING if objective in WRITTEN else objective
     done = [named] if named in whole else behaviors(model, split.order)
+    others = other_readings(model, split.test.battery.test)
     return Pace(
-        choose=0.0 if objective else sum(order[name] for name in done),
-        detect=max((whole[name] for name in done), default=whole[COSINE]),
-        order=sum(order.values()),
-        test=sum(test.values()) + outside,
-        others=seconds * _OTHERS,
-        writing=writing,
+        choose=0.0 if objective else seconds * sum(order[name] for name in done),
+        detect=seconds * max((whole[name] for name in done), default=whole[COSINE]),
+        order=seconds * sum(order.values()),
+        test=seconds * (sum(test.values()) + outside),
+        others=seconds * sum(askable_tokens(model, *together) for together in others),
+        writing=seconds * writing,
     )
 
 
-def tokens_of(model: Model, items: NaturalItems) -> dict[str, float]:
-    """Tokens that a model is given for each bias, and for its costs, about."""
-    battery, able = items.battery, model.abilities
-    masked = "mlm" in able
-    sizes = {COSINE: tokens_in(context.text for context in battery.contexts)}
-    costs = 0.0
-    if judges(model):
-        kinds = ("stereotype", "anti", "unrelated")
-        triples = [pair.original for pair in battery.triples.pairs]
-        sizes[PREFERENCE] = 2 * tokens_in(
-            f"{t.context} {getattr(t, kind)}" for t in triples for kind in kinds
-        )
-        costs += tokens_in(
-            f"{each.context} {other}" for each in items.sense for other in (each.related, each.unrelated)
-        )
-    if able & {"mlm", "causal"}:
-        prompts = () if items.prompts is None else items.prompts.prompts
-        sizes[LOG_ODDS] = tokens_in(f"{each.base} {each.ask}" for each in prompts)
-        costs += tokens_in(item.text for item in items.agreement)
-        costs += sum(
-            (len(text) / MASKED_LETTERS if masked else 1.0) * tokens_in([text]) for text in battery.sentences
-        )
-    if masked:
-        sizes[BLANKS] = _BLANK * sum(len(side) for test in items.blanks for side in test.groups().values())
-    if "nli" in able:
-        sizes[INFERENCES] = tokens_in(f"{pair.premise} {pair.hypothesis}" for pair in battery.probe.pairs)
-        costs += tokens_in(f"{pair.premise} {pair.hypothesis}" for pair in battery.ability.pairs)
+def tokens_by_bias(model: Model, items: NaturalItems) -> dict[str, float]:
+    """Tokens that a model is given for each bias, and for its costs: of texts that it writes, and of the
+    items of a benchmark, about."""
+    asked = natural_readings(model, items)
+    sizes = {name: sum(askable_tokens(model, each) for each in own) for name, own in asked.items()}
     if items.writing is not None and writes(model):
         sizes[WRITING] = items.writing.tokens
     if items.target is not None:
-        sizes[items.target.name] = items.target.items * (_MASKED_ITEM if masked else _ITEM)
-    return {**sizes, _COSTS: costs}
+        sizes[items.target.name] = items.target.items * (_MASKED_ITEM if "mlm" in model.abilities else _ITEM)
+    return sizes
+
+
+def audited_tokens(model: Model, split: Parts, costs: Mapping[str, float], null: int) -> tuple[float, float]:
+    """The work inside an audit, which keeps what has been answered: to detect a bias and to ask the
+    unmodified model, and to try mitigations.
+
+    Which bias they are judged by is known once the audit has measured all: here the one that takes most. The
+    preferences of null models are there already.
+    """
+    pace, whole = pace_of(model, split, "", 1.0), tokens_by_bias(model, split.whole)
+    detected = [whole[name] for name in behaviors(model, split.whole) if name != PREFERENCE]
+    own = null * max(detected, default=0.0)
+    for part in (split.order, split.test):
+        for readings in natural_readings(model, part).values():
+            left = [left_to_read(each) for each in readings]
+            own += sum(askable_tokens(model, each) for each in left if each is not None)
+    tried = sum(pace.method(cost, alone=False) for cost in costs.values())
+    return own, tried + (1 + _OF_METHOD * len(costs)) * pace.writing
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from levelhead.edits.gates import removed
 from levelhead.mitigation.recipe import Recipe
@@ -21,11 +20,15 @@ class HeadAblation:
 
     objective: str = SEAT
     counts: tuple[int, ...] = (1, 3, 6)
-    cost: ClassVar[float] = 6.0
 
     @property
     def name(self) -> str:
         return "ablated heads" if self.objective == SEAT else f"ablated heads by {self.objective}"
+
+    @property
+    def cost(self) -> float:
+        """A pass for each candidate, and the gradients on part A."""
+        return len(self.counts) + 0.2
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if model.fixed_weights:

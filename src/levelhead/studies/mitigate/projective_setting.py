@@ -23,7 +23,7 @@ class ProjectiveSetting:
 
     name = "projective setting"
     quick = False
-    cost = 8.0
+    cost = 1.5  # the settings act in few layers, on part A alone
 
     def why_not(self, model: Model, fit: Battery) -> str:
         if "nli" not in model.abilities:

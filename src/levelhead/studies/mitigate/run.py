@@ -12,7 +12,8 @@ that can be written becomes a folder; every candidate is also evaluated on biase
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from levelhead.edits.sites import passes
-from levelhead.engine.effort import Speed, now, speed_of
+from levelhead.engine.effort import now, speed_of
 from levelhead.engine.training import check_trainable
 from levelhead.errors import BadOption, CannotDo, NoEffect
 from levelhead.inference.mitigating import bought
@@ -36,7 +37,7 @@ from levelhead.probes.contexts import template_contexts
 from levelhead.probes.corpus import corpus_sentences
 from levelhead.probes.outside import NONE, OutsideText
 from levelhead.probes.words import load_words
-from levelhead.progress import announce, announce_line, plan_ends, steps
+from levelhead.progress import Plan, Stage, announce_line, announced, plan_ends, replan, stage, steps
 from levelhead.runs.files import TextFile
 from levelhead.runs.folder import Run, text_hash
 from levelhead.runs.study import RECIPES
@@ -78,14 +79,21 @@ from levelhead.studies.mitigate.budgeting import (
     OTHERS,
     WRITING,
     Budget,
-    Pace,
     pace_of,
     planned,
+    tokens_by_bias,
     told,
     whole_seconds,
 )
 from levelhead.studies.mitigate.learning import Schooling, with_learning
-from levelhead.studies.mitigate.parts import Parts, named_methods, parts, with_target, with_writing
+from levelhead.studies.mitigate.parts import (
+    Parts,
+    named_methods,
+    parts,
+    quickly_ordered,
+    with_target,
+    with_writing,
+)
 from levelhead.studies.mitigate.protocol import Candidate, Mitigation, cost_of
 from levelhead.studies.mitigate.records import (
     BiasDetected,
@@ -96,8 +104,9 @@ from levelhead.studies.mitigate.records import (
     TextOutside,
 )
 from levelhead.studies.mitigate.settings import FEWEST_NULLS, MitigateSettings, MitigateStored
+from levelhead.studies.mitigate.spillover import spilled
 from levelhead.studies.mitigate.training import Means, trains
-from levelhead.studies.mitigate.trying import Aim, Tried, order_of, spilled, try_methods
+from levelhead.studies.mitigate.trying import Aim, Tried, order_of, try_methods
 
 BUILT_IN = (  # importing them registers their mitigations
     symmetrization,
@@ -172,13 +181,15 @@ def mitigate(
         return replace(split, outside=text and drawn_outside(model, text, settings.seed, every))
 
     split = split_of(writing)
-    if audited is not None:  # part B decides the order alone: every second of the long items is enough
-        few = split.order.battery
-        few = replace(few, triples=few.triples.every(2), sentences=few.sentences[::2])
-        split = replace(split, order=replace(split.order, battery=few))
-    with _opened(folder, model, settings, split, items) as run, keeping_long_work(run, [model]):
+    split = quickly_ordered(split) if audited else split
+    with ExitStack() as stack:
+        run = stack.enter_context(_opened(folder, model, settings, split, items))
+        stack.enter_context(keeping_long_work(run, [model]))
         methods = list(audited.methods) if audited else _methods(settings, run)
         evaluated, within, budget = split, settings, _budget(model, split, settings, methods, run, began)
+        if settings.seconds is None:
+            work = cache(partial(_work, model, split, settings, methods, run))
+            stack.enter_context(announced("Mitigations", partial(_times, model, work), work))
         if budget.plan is not None:  # what the time is not enough for is left out
             skipped = budget.plan.skipped
             evaluated = split_of(writing and WRITING not in skipped, budget.plan.every)
@@ -187,26 +198,60 @@ def mitigate(
         sizes = len(seen.sentences), len(seen.passages), len(seen.stated)
         run.result(Mitigate.outside, lambda: TextOutside(seen.name, *sizes, why_not))
         share = audited.sequences if audited else 1
-        detected = run.result(Mitigate.detected, lambda: detect(model, evaluated, within, budget))
+        with stage(Stage.NULLS):
+            detected = run.result(Mitigate.detected, lambda: detect(model, evaluated, within, budget))
         # an audit saves the time for what could certify nothing
         useless_now = _UNDETECTED if audited and not detected.detected else ""
-        tested = run.results(
-            Mitigate.candidates,
-            lambda: _tested(
-                model,
-                evaluated,
-                within,
-                detected,
-                run,
-                try_methods(model, evaluated, methods, budget, share, useless_now),
-            ),
-        )
+        with stage(Stage.CERTIFIED):
+            tested = run.results(
+                Mitigate.candidates,
+                lambda: _tested(
+                    model,
+                    evaluated,
+                    within,
+                    detected,
+                    run,
+                    try_methods(model, evaluated, methods, budget, share, useless_now),
+                ),
+            )
         for number, each in enumerate(tested, start=1):
             if each.recipe:
                 run.file(TextFile(f"{RECIPES}/{recipe_file(number, each.name)}"), each.recipe)
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         note_places(run, [model])
     return Mitigate.open(folder)
+
+
+def _nulls(settings: MitigateSettings) -> int:
+    """The null models of the bias at most: none of them writes."""
+    return 0 if settings.objective in WRITTEN else settings.null
+
+
+def _costs(model: Model, split: Parts, methods: Sequence[Mitigation]) -> dict[str, float]:
+    """How many passes each mitigation takes that this model can be given."""
+    return {each.name: cost_of(each) for each in methods if not each.why_not(model, split.fit)}
+
+
+def _work(
+    model: Model, split: Parts, settings: MitigateSettings, methods: Sequence[Mitigation], run: Open
+) -> dict[Stage, float]:
+    """What there is to do, in tokens: the bias and its null models, and all mitigations."""
+    if Mitigate.candidates in run:
+        return {}
+    pace = pace_of(model, split, settings.objective, 1.0)
+    pace = pace if settings.spillover else replace(pace, others=0.0)
+    if not settings.objective and (among := behaviors(model, split.whole)):  # any of them may be chosen
+        sizes = tokens_by_bias(model, split.whole)
+        pace = replace(pace, detect=float(np.mean([sizes[name] for name in among])))
+    whole = whole_seconds(pace, _costs(model, split, methods), _nulls(settings))
+    detecting = 0.0 if Mitigate.detected in run else pace.choose + (1 + _nulls(settings)) * pace.detect
+    return {Stage.NULLS: detecting, Stage.CERTIFIED: whole - detecting}
+
+
+def _times(model: Model, work: Callable[[], Mapping[Stage, float]]) -> Plan:
+    """What the work takes on this machine, and which options make it shorter."""
+    shorter = "--budget 10min takes 10 min, --methods quickest less"
+    return speed_of(model).plan(tokens, shorter=shorter) if (tokens := sum(work().values())) else Plan()
 
 
 def _budget(
@@ -217,26 +262,17 @@ def _budget(
     run: Open,
     began: float,
 ) -> Budget:
-    """What fits into the time of the settings; without one everything, and a line says what that takes."""
-    null = 0 if settings.objective in WRITTEN else settings.null
-
-    def effort_of(speed: Speed) -> tuple[Pace, dict[str, float]]:
-        """What a pass takes on this machine, and how many each mitigation takes."""
-        costs = {each.name: cost_of(each) for each in methods if not each.why_not(model, split.fit)}
-        return pace_of(model, split, settings.objective, speed.estimated), costs
-
+    """What fits into the time of the settings; without one everything."""
     if settings.seconds is None:
-        shorter = "--budget 10min takes 10 min, --methods quickest less"
-        speed = cache(partial(speed_of, model))
-        announce(lambda: speed().lasting(whole_seconds(*effort_of(speed()), null), shorter))
         return NO_BUDGET
     deadline = began + settings.seconds
 
     def planned_until() -> BudgetPlan:
         speed = speed_of(model)
-        plan = planned(*effort_of(speed), null, deadline - now())
+        pace = pace_of(model, split, settings.objective, speed.token)
+        plan = planned(pace, _costs(model, split, methods), _nulls(settings), deadline - now())
         plan_ends(lambda: speed.lasting(plan.seconds))
-        for line in told(plan, settings.budget, null):
+        for line in told(plan, settings.budget, _nulls(settings)):
             announce_line(line)
         return plan
 
@@ -331,6 +367,15 @@ def detect(
     value, relative = _relative(own)
     nulls: list[float] = []
     planned_nulls = settings.null if budget.plan is None else budget.plan.null
+
+    def tokens() -> float:
+        """The bias that was chosen, in the model and in its null models."""
+        every = tokens_by_bias(model, split.order)
+        among = () if settings.objective else behaviors(model, split.order)
+        once = tokens_by_bias(model, items)[own.name]
+        return sum(every[name] for name in among) + (1 + planned_nulls) * once
+
+    replan(Stage.NULLS, tokens)
     with steps("Null models", planned_nulls) as advance:
         for number in range(planned_nulls):
             # a stop that costs no power and adds no error: no null model to come could let the bias stand

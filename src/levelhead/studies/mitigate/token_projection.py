@@ -21,7 +21,11 @@ class TokenProjection:
 
     depths: tuple[int, ...] = (1, 2, 4)  # last layers
     name: ClassVar[str] = "projected tokens"
-    cost: ClassVar[float] = 2.5
+
+    @property
+    def cost(self) -> float:
+        """One pass, of which each further candidate repeats its last layers."""
+        return 1.0 + 0.4 * (len(self.depths) - 1)
 
     def why_not(self, model: Model, fit: Battery) -> str:
         return "" if pairs_about(model, fit.test) else f"{fit.test.name} has no pairs to fit directions on"

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from levelhead.edits.sites import Variant
 from levelhead.engine.effort import effort
-from levelhead.engine.run import read
 from levelhead.engine.sampling import why_no_texts
 from levelhead.errors import BadPlugin, CannotDo
 from levelhead.measures.certified import (
@@ -17,36 +16,27 @@ from levelhead.measures.certified import (
     Certificate,
     Margins,
     certificate,
-    size_growth,
     weighted_interval,
     with_outside,
 )
 from levelhead.models.model import Model
 from levelhead.probes.bias import swap_for
-from levelhead.probes.contexts import template_contexts
-from levelhead.probes.lpbs import LPBS_TESTS
 from levelhead.probes.outside import OutsideText
-from levelhead.probes.words import WordTest, load_words, shipped_words
 from levelhead.progress import steps
 from levelhead.scoring.cloze import prompt_table
-from levelhead.scoring.lpbs import lpbs_biases
 from levelhead.scoring.natural import (
     LOG_ODDS,
     ItemValues,
     NaturalItems,
     NaturalValues,
-    cosine_values,
-    lpbs_items,
     natural_values,
 )
 from levelhead.scoring.outside import outside_values
-from levelhead.scoring.seat import word_table
 from levelhead.studies.mitigate.budgeting import NO_BUDGET, Budget
 from levelhead.studies.mitigate.parts import Parts
 from levelhead.studies.mitigate.protocol import Candidate, Mitigation
 from levelhead.studies.mitigate.records import (
     BiasMoved,
-    BiasSpilled,
     MethodLeftOut,
     MethodTimed,
     NotCompared,
@@ -250,40 +240,3 @@ def order_of(candidates: Sequence[Candidate], seen: Sequence[Certificate]) -> li
         for each, own in zip(candidates, seen, strict=True)
     ]
     return sorted(range(len(candidates)), key=places.__getitem__)
-
-
-# ---- biases that they were not fitted on
-
-
-def spilled(model: Model, test: WordTest, candidates: Sequence[Candidate]) -> list[BiasSpilled]:
-    """Every candidate on every bias at hand but the one that it was fitted on (test): word vectors, and
-    blanks of masked models.
-
-    Each cell is the growth of a bias's size, |after| − |before|, in natural units; the intervals hold for all
-    cells together (Bonferroni: each at the level 1 − 0.05 / cells).
-    """
-    if not candidates:
-        return []
-    variants = [(), *(candidate.edits for candidate in candidates)]
-    # the cosine gap of every other list that ships; all lists are read at once
-    others = [load_words(name) for name in shipped_words() if name != test.name]
-    tables = [word_table(other, template_contexts(other, _CONTEXTS)) for other in others]
-    readings = [table.static() for table in tables]
-    answers = read(model, readings, variants, label="Other biases")
-    biases: list[ItemValues] = []
-    for other, table, reading in zip(others, tables, readings, strict=True):
-        gap = cosine_values(answers[reading], table)
-        biases.append(replace(gap, name=f"{other.name}: {gap.name}"))
-    # LPBS in nats of the tests that ship, which ask a masked model only
-    for name in LPBS_TESTS if "mlm" in model.abilities else ():
-        lpbs = None if name == test.name else lpbs_biases(model, load_words(name), variants)
-        items = None if lpbs is None else lpbs_items(f"{name}: LPBS", load_words(name), *lpbs)
-        biases += [] if items is None else [items]
-    cells = len(biases) * len(candidates)
-    spilled = []
-    for number, candidate in enumerate(candidates, start=1):
-        for bias in biases:
-            own = size_growth(bias.paired(number), cells)
-            line = BiasSpilled(candidate.name, bias.name, unit=bias.unit, cells=cells, **asdict(own))
-            spilled.append(line)
-    return spilled

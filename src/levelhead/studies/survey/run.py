@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Unpack
 
-from levelhead.engine.effort import speed_of
+from levelhead.engine.effort import speed_of, tokens_of
 from levelhead.engine.jobs import held_alone, worker_device
 from levelhead.engine.ray_workers import Crew, crew
 from levelhead.engine.served.writing import requests_plan
@@ -29,7 +29,7 @@ from levelhead.pages.page import write_report
 from levelhead.probes.bias import data_hash, declared
 from levelhead.probes.files import read_text
 from levelhead.probes.words import Words, in_memory, load_words, words_name
-from levelhead.progress import Plan, Stage, announce, duration, planning, steps, tokens_in
+from levelhead.progress import Plan, Stage, announce, duration, planning, steps
 from levelhead.runs.common import training_step
 from levelhead.runs.files import file_label
 from levelhead.runs.folder import Run
@@ -48,6 +48,7 @@ from levelhead.scoring.registry import (
     own_questions,
     questions,
 )
+from levelhead.scoring.seat import word_table
 from levelhead.studies.audit.extent import Extent, battery_of
 from levelhead.studies.audit.plan import STAGES, questions_plan
 from levelhead.studies.audit.settings import AuditSettings
@@ -248,9 +249,9 @@ def _times(run: Open, named: Collection[str], settings: SurveySettings, model: M
                 extent = Extent(AuditSettings(bias, seed=sized.seed, sizes=sized.all_sizes), model)
                 battery = extent.battery()
                 plan = questions_plan(extent, battery, [model])
-                plan[Stage.WORDS] = tokens_in(context.text for context in battery.contexts)
+                plan[Stage.WORDS] = tokens_of(model, word_table(battery.test, battery.contexts).each())
                 total += left[words_name(bias)] * sum(plan.get(each, 0.0) for each in stages)
-            totals.append(speed.plan(estimated=total))
+            totals.append(speed.plan(total))
         whole, quick = totals
     except Exception:  # a model or a word list that cannot be asked at all: its task says why
         return Plan()
