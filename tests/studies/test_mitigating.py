@@ -22,7 +22,7 @@ from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.pages.page import write_report
-from levelhead.probes.agreement import NAME, NOUN, agreement_items
+from levelhead.probes.agreement import NAME, NOUN, agreement_for, agreement_items
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -84,13 +84,13 @@ def ask_few(patch: pytest.MonkeyPatch) -> None:
 def ask_few_frames(patch: pytest.MonkeyPatch) -> None:
     """Let agreement be asked of two frames."""
     stated = [item for number, item in enumerate(agreement_items()) if number % 16 in (0, 1, 6, 7)]
-    patch.setattr("levelhead.studies.mitigate.parts.agreement_items", lambda: tuple(stated))
+    patch.setattr("levelhead.studies.mitigate.parts.agreement_for", lambda _: tuple(stated))
 
 
 @pytest.fixture
 def all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """All frames of agreement."""
-    monkeypatch.setattr("levelhead.studies.mitigate.parts.agreement_items", agreement_items)
+    monkeypatch.setattr("levelhead.studies.mitigate.parts.agreement_for", agreement_for)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -195,7 +195,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert 'id="mitigate"' in page
     assert all(AGREEMENT in each.certificate.p_costs for each in read.candidates)
     assert "Agreement, points" in page_text(page)
-    assert "Agreement: pronouns that fit" in page_text(page)
+    assert "Agreement: words that fit" in page_text(page)
     assert f"Judged by {read.detected.bias}, the bias that was chosen on other items than these" in page_text(
         page
     )
