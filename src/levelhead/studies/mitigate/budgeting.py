@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from levelhead.engine.effort import now
 from levelhead.measures.certificate import WRITTEN
 from levelhead.models.model import Model
+from levelhead.probes.bias import about_gender
 from levelhead.progress import duration, tokens_in
 from levelhead.scoring.natural import (
     BLANKS,
@@ -27,7 +28,7 @@ from levelhead.scoring.natural import (
     writes,
 )
 from levelhead.scoring.outside import MASKED_LETTERS, outside_tokens
-from levelhead.studies.mitigate.parts import Parts
+from levelhead.studies.mitigate.parts import Parts, gender_items
 from levelhead.studies.mitigate.records import BudgetPlan
 from levelhead.studies.mitigate.settings import FEWEST_NULLS
 
@@ -154,6 +155,10 @@ def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
         {name: seconds * size for name, size in tokens_of(model, items).items()}
         for items in (split.order, split.test, split.whole)
     )
+    gender = 0.0
+    if not about_gender(split.whole.battery.test):
+        sizes = tokens_of(model, gender_items())
+        gender = sum(size for name, size in sizes.items() if name in (PREFERENCE, LOG_ODDS, INFERENCES))
     outside = 0.0 if split.outside is None else seconds * outside_tokens(model, split.outside)
     writing = 0.0 if objective in WRITTEN else test.pop(WRITING, 0.0)  # else a part of what is tested
     named = WRITING if objective in WRITTEN else objective
@@ -163,7 +168,7 @@ def pace_of(model: Model, split: Parts, objective: str, seconds: float) -> Pace:
         detect=max((whole[name] for name in done), default=whole[COSINE]),
         order=sum(order.values()),
         test=sum(test.values()) + outside,
-        others=seconds * _OTHERS,
+        others=seconds * (_OTHERS + gender),
         writing=writing,
     )
 

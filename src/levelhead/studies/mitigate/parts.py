@@ -10,13 +10,13 @@ from levelhead.errors import BadOption
 from levelhead.measures.certified import AGREEMENT, WRITTEN
 from levelhead.models.model import Model
 from levelhead.probes.agreement import Agreement, agreement_for
-from levelhead.probes.bias import about_gender
+from levelhead.probes.bias import GENDER, about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.generation import Prompt, load_prompts, occupation_facts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.outside import OutsideText
 from levelhead.probes.sentences import sense_items
-from levelhead.probes.words import WordTest
+from levelhead.probes.words import WordTest, load_words
 from levelhead.runs.folder import text_hash
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
@@ -120,6 +120,11 @@ def parts(battery: Battery, seed: int, every: int = 1) -> Parts:
         replace(whole, prompts=_about(prompts, everybody), blanks=blanks),
         first.words_apart,
     )
+
+
+def gender_items() -> NaturalItems:
+    """What a mitigation of another bias may do to gender: the items that a gender bias is tested on."""
+    return parts(Battery(load_words(GENDER), ()), seed=0).test
 
 
 _OCCUPATIONS = 120  # of 262: every candidate writes about them

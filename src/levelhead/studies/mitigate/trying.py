@@ -22,7 +22,7 @@ from levelhead.measures.certified import (
     with_outside,
 )
 from levelhead.models.model import Model
-from levelhead.probes.bias import swap_for
+from levelhead.probes.bias import about_gender, swap_for
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.lpbs import LPBS_TESTS
 from levelhead.probes.outside import OutsideText
@@ -35,14 +35,16 @@ from levelhead.scoring.natural import (
     ItemValues,
     NaturalItems,
     NaturalValues,
+    behaviors,
     cosine_values,
     lpbs_items,
+    natural_bias,
     natural_values,
 )
 from levelhead.scoring.outside import outside_values
 from levelhead.scoring.seat import word_table
 from levelhead.studies.mitigate.budgeting import NO_BUDGET, Budget
-from levelhead.studies.mitigate.parts import Parts
+from levelhead.studies.mitigate.parts import Parts, gender_items
 from levelhead.studies.mitigate.protocol import Candidate, Mitigation
 from levelhead.studies.mitigate.records import (
     BiasMoved,
@@ -257,8 +259,8 @@ def order_of(candidates: Sequence[Candidate], seen: Sequence[Certificate]) -> li
 
 
 def spilled(model: Model, test: WordTest, candidates: Sequence[Candidate]) -> list[BiasSpilled]:
-    """Every candidate on every bias at hand but the one that it was fitted on (test): word vectors, and
-    blanks of masked models.
+    """Every candidate on every bias at hand but the one that it was fitted on (test): word vectors, blanks of
+    masked models, and where the test is not about gender what the model does there: preference, log-odds ...
 
     Each cell is the growth of a bias's size, |after| − |before|, in natural units; the intervals hold for all
     cells together (Bonferroni: each at the level 1 − 0.05 / cells).
@@ -280,6 +282,10 @@ def spilled(model: Model, test: WordTest, candidates: Sequence[Candidate]) -> li
         lpbs = None if name == test.name else lpbs_biases(model, load_words(name), variants)
         items = None if lpbs is None else lpbs_items(f"{name}: LPBS", load_words(name), *lpbs)
         biases += [] if items is None else [items]
+    if not about_gender(test):
+        gender = replace(gender_items(), blanks=())  # those are the LPBS above
+        for each in behaviors(model, gender):
+            biases.append(replace(natural_bias(model, gender, each, variants), name=f"gender: {each}"))
     cells = len(biases) * len(candidates)
     spilled = []
     for number, candidate in enumerate(candidates, start=1):
