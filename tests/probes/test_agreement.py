@@ -117,7 +117,9 @@ def test_a_shipped_list_exchanges_what_its_sentences_state_and_what_must_agree(a
         for first, second in ((one, other), (crossed, crossed_back)):
             assert exchange(first).reversible, first
             # articles follow no exchange: an American, a Honduran
-            swapped, expected = (re.sub(r"(?i)\ban ", "a ", x).casefold() for x in (exchange(first).text, second))
+            swapped, expected = (
+                re.sub(r"(?i)\ban ", "a ", x).casefold() for x in (exchange(first).text, second)
+            )
             assert swapped == expected
 
 
