@@ -23,6 +23,7 @@ from levelhead.mitigation.recipe import parse_recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.pages.page import write_report
 from levelhead.probes.agreement import NAME, NOUN, agreement_for, agreement_items
+from levelhead.probes.bias import about_gender
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -84,7 +85,10 @@ def ask_few(patch: pytest.MonkeyPatch) -> None:
 def ask_few_frames(patch: pytest.MonkeyPatch) -> None:
     """Let agreement be asked of two frames."""
     stated = [item for number, item in enumerate(agreement_items()) if number % 16 in (0, 1, 6, 7)]
-    patch.setattr("levelhead.studies.mitigate.parts.agreement_for", lambda _: tuple(stated))
+    patch.setattr(
+        "levelhead.studies.mitigate.parts.agreement_for",
+        lambda test: tuple(stated) if about_gender(test) else agreement_for(test),
+    )
 
 
 @pytest.fixture
@@ -283,6 +287,31 @@ def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pyte
     assert tested.certificate.gain == pytest.approx(0, abs=1e-6)
     assert not tested.certificate.certified
     assert removed(bert, ["1-1"]) != gates(bert, {"1-1": 1.0})
+
+
+def test_a_list_of_three_groups_is_symmetrized_over_all_of_them_and_says_what_is_not_measured(
+    bert: Model, tmp_path: Path
+) -> None:
+    trades = {
+        "name": "trades",
+        "pairs": [["nurse", "engineer"], ["kitchen", "book"], ["was", "saw"], ["her", "a"]],
+        "exchanged": [["nurse", "engineer", "teacher"], ["kitchen", "book", "house"]],
+        "X": ["tired", "late", "kind", "calm"],
+        "Y": ["strong", "quick", "proud", "loud"],
+    }
+    test = load_words(trades)
+    sentences = tuple(text for text in fluency_sentences() if len(text) < 60)[:8]
+    battery = Battery(test, tuple(template_contexts(test, 1)), sentences=sentences, sense_every=20)
+    settings = lh.settings.MitigateSettings(bias=test, methods=("symmetrized",), null=3)
+    (one,) = (found := mitigate(bert, settings, tmp_path / "run", battery)).candidates
+    assert one.passes == 3
+    assert one.certificate.unmeasured == {
+        AGREEMENT: "no sentence that ships states a group by words of trades"
+    }
+    assert AGREEMENT not in one.certificate.p_costs
+    assert found.detected is not None
+    assert found.detected.detected or "Not detected: the cosine gap" in found.sentence
+    assert {f"gender: {PREFERENCE}", f"gender: {LOG_ODDS}"} <= {each.bias for each in found.spillover}
 
 
 def test_the_stored_run_is_plain_json(run: Path) -> None:
