@@ -24,9 +24,11 @@ from levelhead.engine.run import read, read_one
 from levelhead.engine.symmetry import TokenClasses, token_classes
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, find_word, token_id
-from levelhead.models.model import Model
-from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.models.model import Model, load
+from levelhead.probes.bias import swap_for
+from levelhead.probes.group_swap import GenderSwap, GroupSwap, RowSwap
 from levelhead.probes.name_beliefs import strange_names
+from levelhead.probes.words import load_words
 from levelhead.progress import counted_work
 from tests.tiny import tiny
 
@@ -208,6 +210,54 @@ def test_three_groups_are_averaged_over_all_turns() -> None:
     (logs,) = read_one(model, TokenLogProbs([f"A book: {mask}."], tokens), [(Symmetrized(swap),)])
     assert logs[0] == pytest.approx(np.full(3, logs[0, 0]), abs=1e-6)
     assert swap.groups == 3
+
+
+def _assert_exact(model: Model, swap: GroupSwap, texts: list[str]) -> None:
+    """Answers at every orientation are the answers at the text, with the groups of the words turned."""
+    variant, causal = (Symmetrized(swap),), "causal" in model.abilities
+    oriented = [[swap(text, t).text for text in texts] for t in range(swap.groups)]
+    assert all(swap(text).changes and swap(text).reversible for text in texts)
+    asked = [texts if causal else _blanks(model, texts) for texts in oriented]
+    classes = token_classes(model, swap).classes
+    assert classes
+    for groups in classes:
+        assert all(len(group) == 1 for group in groups)
+        tokens = [token for group in groups for token in group]
+        logs = [read_one(model, TokenLogProbs(own, tokens), [variant])[0] for own in asked]
+        for t, log in enumerate(logs):
+            assert np.roll(log, -t, axis=-1) == pytest.approx(logs[0], abs=1e-5)
+    scores = [read_one(model, TokenLikelihoods(own), [variant]).values[0] for own in oriented]
+    sums = [[float(each.sum(dtype=np.float64)) for each in own] for own in scores]
+    assert sums == [pytest.approx(sums[0], abs=1e-4)] * swap.groups
+    vectors = [read_one(model, SentenceVectors(own), [variant])[0] for own in oriented]
+    for own in vectors:
+        assert own == pytest.approx(vectors[0], abs=1e-5)
+    if "nsp" in model.abilities:
+        pairs = [Pooled([Text(text, "It was late.") for text in own]) for own in oriented]
+        logits = [read_one(model, each, [variant])[0] for each in pairs]
+        for own in logits:
+            assert own == pytest.approx(logits[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("words", [("nurse", "engineer", "her"), ("nurse", "engineer")])
+def test_of_k_groups_the_answers_at_every_orientation_are_the_answers_turned(
+    speaker: Model, words: tuple[str, ...]
+) -> None:
+    _assert_exact(speaker, RowSwap("work", (words,)), ["The nurse was tired.", "She saw the engineer."])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+@pytest.mark.parametrize("bias", ["religion", "race", "three faiths"])
+def test_shipped_models_symmetrized_over_other_groups_are_exact(name: str, bias: str) -> None:
+    faiths = (("church", "temple", "palace"), ("Christian", "Jewish", "Muslim"), ("priest", "rabbi", "imam"))
+    swap = RowSwap(bias, faiths) if bias == "three faiths" else swap_for(load_words(bias))
+    texts = {
+        "religion": ["Yesterday the imam prayed in the mosque.", "We know that Christianity is old."],
+        "race": ["One of the African Americans was black.", "The white house is in Africa."],
+        "three faiths": ["Yesterday the rabbi saw the church.", "Every Muslim family and the priest came."],
+    }[bias]
+    _assert_exact(load(name), swap, texts)
 
 
 def test_what_looks_inside_is_refused_in_one_line(speaker: Model) -> None:

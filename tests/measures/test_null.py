@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from levelhead.errors import BadProbe
@@ -156,3 +158,16 @@ def test_the_range_of_null_models_ends_where_a_value_has_p_005(long_tails: bool)
     drawn = NullDistribution(np.random.default_rng(0).normal(0.3, 0.1, 9), long_tails)
     for end in null_range(drawn.judged(0.0, "null models")):
         assert drawn.p_value(end, "student") == pytest.approx(0.05)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=9, unique=True), st.sampled_from((0.05, 0.0125)))
+def test_what_is_detectable_has_the_level_as_its_p_on_one_side_and_less_on_the_other(
+    values: list[float], level: float
+) -> None:
+    null = NullDistribution(np.asarray(values))
+    if null.spread < 1e-6:
+        return
+    size = null.detectable(level)
+    ps = [null.p_value(sign * size, "student") for sign in (1, -1)]
+    assert max(ps) == pytest.approx(level, rel=1e-6)
+    assert max(null.p_value(sign * 1.01 * size, "student") for sign in (1, -1)) < level

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from levelhead.probes.agreement import agreement_items
+from levelhead.probes.agreement import agreement_items, group_items
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import ability_pairs, nli_probe
@@ -26,6 +26,7 @@ def shipped_texts() -> list[str]:
     for name in ("gender", "career", "math", "science"):
         texts += [context.text for context in template_contexts(load_words(name), 4)]
     texts += [each.text for each in agreement_items()]
+    texts += [t for items in group_items().values() for each in items for two in each.sentences for t in two]
     texts += [each.text for each in shipped_counter_sentences()]
     return [*texts, *fluency_sentences()]
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from levelhead.probes.agreement import NAME, NOUN, TITLE, AgreementItem, agreement_items, agreement_names
+from levelhead.probes.agreement import (
+    NAME,
+    NOUN,
+    TITLE,
+    AgreementItem,
+    agreement_for,
+    agreement_items,
+    agreement_names,
+    group_items,
+    why_no_agreement,
+)
+from levelhead.probes.bias import swap_for
 from levelhead.probes.cloze import load_cloze
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.swap import name_pairs, swap
+from levelhead.probes.words import load_words
 
 ITEMS = agreement_items()
 KINDS = {kind: [item for item in ITEMS if item.kind == kind] for kind in (NOUN, NAME, TITLE)}
@@ -84,3 +98,41 @@ def test_every_pair_stands_in_every_frame_about_either_gender() -> None:
         assert set(Counter((item.people, item.after) for item in KINDS[kind]).values()) == {2}
     assert {item.own for item in ITEMS} == {*FEMININE, *FEMININE.values()}
     assert {item.people for item in KINDS[TITLE]} == {TITLE}  # they share Mr., so that no part has only some
+
+
+# ---- other groups
+
+
+@pytest.mark.parametrize("axis", ["race", "religion", "age", "nationality", "disability"])
+def test_a_shipped_list_exchanges_what_its_sentences_state_and_what_must_agree(axis: str) -> None:
+    """So that the imam's mosque becomes the priest's church as a whole, and comes back."""
+    exchange, items = swap_for(load_words(axis)), group_items()[axis]
+    assert agreement_for(load_words(axis)) == items
+    assert len(items) >= 280
+    assert len({item.people for item in items}) >= 10
+    assert len({item.sentences for item in items}) == len(items)
+    two_groups = items[::3] if axis == "religion" else items  # the list says nothing of Jews
+    for item in two_groups:
+        (one, crossed), (crossed_back, other) = item.sentences
+        for first, second in ((one, other), (crossed, crossed_back)):
+            assert exchange(first).reversible, first
+            # articles follow no exchange: an American, a Honduran
+            swapped, expected = (
+                re.sub(r"(?i)\ban ", "a ", x).casefold() for x in (exchange(first).text, second)
+            )
+            assert swapped == expected
+
+
+def test_a_list_of_ones_own_has_the_sentences_in_which_it_changes_a_word() -> None:
+    pairs = [["mosque", "church"], ["muslim", "christian"]]
+    pairs += [["imam", "priest"], ["quran", "bible"], ["ramadan", "lent"]]
+    own = {"X": ["violent"], "Y": ["peaceful"], "pairs": pairs}
+    faiths, test = group_items()["religion"], load_words(own)
+    found = agreement_for(test)
+    assert len(faiths) / 2 < len(found) <= len(faiths)
+    assert {*found} <= {*faiths}
+    assert agreement_for(replace(test, axis="religion")) == found
+    assert agreement_for(replace(test, axis="cuisine")) == ()
+    assert agreement_for(load_words({**own, "pairs": [["tea", "coffee"]]})) == ()
+    assert "no sentence that ships" in why_no_agreement(load_words("class"))
+    assert not why_no_agreement(load_words("religion"))

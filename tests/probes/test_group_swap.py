@@ -53,6 +53,18 @@ def test_words_that_stand_for_each_other_make_one_class() -> None:
     assert by_word["she"] == (frozenset({"she"}), frozenset({"he"}))
 
 
+def test_a_word_of_several_rows_is_exchanged_so_that_every_exchange_comes_back() -> None:
+    """The race pairs of Yang et al.: black and Caucasian stand in two pairs each."""
+    swap = RowSwap("race", (("black", "Caucasian"), ("African", "Caucasian"), ("black", "white")))
+    text = "a black, an African, a Caucasian and a white house"
+    assert swap(text).text == "a white, an Caucasian, a African and a black house"
+    assert swap(text).reversible
+    assert {frozenset(map(frozenset, groups)) for groups in swap.classes()} == {
+        frozenset({frozenset({"black"}), frozenset({"white"})}),
+        frozenset({frozenset({"african"}), frozenset({"caucasian"})}),
+    }
+
+
 def test_rows_need_one_word_per_group() -> None:
     with pytest.raises(BadProbe, match="one word per group"):
         RowSwap("odd", (("a", "b"), ("c",)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from levelhead.errors import BadProbe
-from levelhead.probes.bias import about_gender
+from levelhead.probes.bias import about_gender, swap_for
 from levelhead.probes.words import (
     WordTest,
     load_published_race,
@@ -404,3 +405,51 @@ def test_the_page_about_own_words_runs_and_prints_what_it_says(
     )
     assert printed[4] == str((*attributes, *targets, "peaceful", "gentle", "moderate"))
     assert promised[4] == "the listed words that no sentence holds"
+
+
+def test_texts_are_exchanged_by_the_pairs_or_by_rows_of_as_many_groups_as_a_list_states(
+    tmp_path: Path,
+) -> None:
+    lists = {
+        "X": ["violent", "strict"],
+        "Y": ["gentle", "kind"],
+        "pairs": [["mosque", "church"], ["imam", "priest"]],
+    }
+    test = load_words(lists)
+    assert test.exchanged == ()
+    assert test.rows == test.pairs
+    path = tmp_path / "faiths.toml"
+    rows = '[["mosque", "church", "temple"], ["imam", "priest", "monk"], ["Eid", "Easter", "Vesak"]]'
+    path.write_text(f'X = ["violent"]\nY = ["gentle"]\npairs = [["mosque", "church"]]\nexchanged = {rows}\n')
+    three = load_words(path)
+    assert three.pairs == (("mosque", "church"),)
+    assert swap_for(three)("The imam of the church").text == "The priest of the temple"
+    assert swap_for(three).groups == 3
+
+
+def test_a_part_of_a_list_exchanges_all_of_its_rows() -> None:
+    test = load_words("religion")
+    part = test.of({"mosque", "church", *test.X, *test.Y})
+    assert part.pairs == (("mosque", "church"),)
+    assert part.rows == test.rows == test.exchanged
+    assert swap_for(part) == swap_for(test)
+    own = replace(test, exchanged=()).of({"mosque", "church", *test.X, *test.Y})
+    assert own.rows == test.pairs
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ('[["a", "b"], ["c", "d", "e"]]', "rows of exchanged have 2 and 3 words"),
+        ('[["a"]]', "rows of exchanged have 1 words"),
+        ("[]", "exchanged must be a list such as"),
+        ('["a"]', '"a" in exchanged is not a row'),
+    ],
+)
+def test_rows_without_one_word_per_group_are_refused_with_their_line(
+    tmp_path: Path, rows: str, complaint: str
+) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'X = ["x"]\nY = ["y"]\npairs = [["m", "n"]]\nexchanged = {rows}\n')
+    with pytest.raises(BadProbe, match="own.toml line 4: .*" + re.escape(complaint).replace('"a"', ".a.")):
+        load_words(path)

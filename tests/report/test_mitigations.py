@@ -29,6 +29,7 @@ from levelhead.measures.certified import AGREEMENT, Certificate, in_sequence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.card import card
+from levelhead.pages.page import write_report
 from levelhead.pages.presented import presented
 from levelhead.pages.renderers import csv, latex, markdown
 from levelhead.pages.sections.closing import limits
@@ -49,6 +50,7 @@ from levelhead.studies.mitigate.records import (
     OddsMoved,
 )
 from levelhead.studies.mitigate.settings import MitigateStored
+from tests.report.page_text import page_text
 
 SETTINGS = MitigateStored(
     study=Mitigate.name,
@@ -301,6 +303,43 @@ def test_nothing_is_tested_where_no_bias_stands_out(tmp_path: Path) -> None:
             run.results(Mitigate.candidates, lambda: [passing])
         said.append(verdict(Mitigate.open(tmp_path / str(found)), passing))
     assert said == ["not tested (an earlier candidate failed)", "not tested (no significant bias)"]
+
+
+@pytest.mark.parametrize(
+    ("p", "detectable", "said"),
+    [
+        (0.4, 0.62, "(p = 0.40, 9 null models); a bias of at least 0.62 nats would have been detected."),
+        (0.4, None, "(p = 0.40, 9 null models); with so few of them, no bias would have been detected."),
+        (None, None, "(9 null models: too few to tell)."),
+    ],
+)
+def test_a_bias_that_is_not_detected_comes_with_the_smallest_that_would_have_been(
+    tmp_path: Path, p: float | None, detectable: float | None, said: str
+) -> None:
+    found = BiasDetected("preference", "nats", 0.3, 0.5, 9, p, False, detectable=detectable)
+    with Run.open(tmp_path / "run", Mitigate, SETTINGS, hashes={}) as run:
+        run.result(Mitigate.detected, lambda: found)
+        run.results(Mitigate.candidates, lambda: [a_candidate("one", 0.1, 0.01, False)])
+    text = Mitigate.open(tmp_path / "run").sentence
+    assert text.startswith(f"Not detected: the preference, 0.30 nats {said} No mitigation is certified")
+
+
+def test_a_cost_that_is_not_measured_is_said_wherever_a_candidate_is_and_never_counts_as_kept(
+    tmp_path: Path,
+) -> None:
+    why = "no sentence that ships states a group by words of class"
+    one = a_candidate("one", 0.05, 0.01, True)
+    one = replace(one, certificate=replace(one.certificate, unmeasured={"agreement": why}))
+    with Run.open(tmp_path / "run", Mitigate, SETTINGS, hashes={}) as run:
+        detected = BiasDetected("preference", "nats", 0.3, 0.5, 9, 0.001, True)
+        run.result(Mitigate.detected, lambda: detected)
+        run.results(Mitigate.candidates, lambda: [one])
+    read = Mitigate.open(tmp_path / "run")
+    assert read.certified[0].certificate.unmeasured == {"agreement": why}
+    assert f"agreement not measured ({why})" in read.sentence
+    page = page_text(write_report(tmp_path / "run").read_text(encoding="utf-8"))
+    assert "Agreement, points" in page
+    assert f"Not measured: agreement ({why})." in page
 
 
 def test_two_sequences_of_tests_share_one_error() -> None:

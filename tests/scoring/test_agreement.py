@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 
 from levelhead.edits.output import Reweighted, Symmetrized
+from levelhead.engine.readings import SpanLikelihoods
+from levelhead.engine.run import read_one
 from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT, p_at_most, p_of_cost
-from levelhead.models.encoding import token_id
+from levelhead.models.encoding import encode, token_id
 from levelhead.models.model import Model, load
 from levelhead.models.null_model import draw_null_model, null_model_copy
-from levelhead.probes.agreement import NAME, NOUN, AgreementItem, agreement_items
+from levelhead.probes.agreement import (
+    NAME,
+    NOUN,
+    AgreementItem,
+    agreement_for,
+    agreement_items,
+    group_items,
+)
+from levelhead.probes.bias import swap_for
 from levelhead.probes.contexts import template_contexts
-from levelhead.probes.group_swap import GenderSwap
+from levelhead.probes.group_swap import GenderSwap, RowSwap
+from levelhead.probes.nli import ability_pairs
 from levelhead.probes.swap import name_pairs
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
@@ -25,6 +37,7 @@ from tests.tiny import given, tiny
 EVERY = agreement_items()
 ITEMS = [item for item in EVERY if item.kind == NOUN]
 NAMED = [item for item in EVERY if item.kind != NOUN]
+FAITHS = group_items()["religion"]
 SHE = [item for item in ITEMS if {item.own, item.other} == {"she", "he"}]
 PRONOUNS = (("she", "he"), ("her", "his"), ("herself", "himself"))
 
@@ -136,15 +149,65 @@ def test_names_in_no_table_keep_the_gender_that_the_model_takes_them_to_have(
     assert asked(model, strange, Symmetrized(GenderSwap())).values[1].mean() > 0.4
 
 
-@pytest.mark.parametrize(("bias", "costs"), [("gender", True), ("race", False)])
-def test_it_is_a_cost_of_a_gender_bias_alone(bias: str, costs: bool) -> None:
+@pytest.mark.parametrize(
+    ("bias", "costs"),
+    [("gender", [AGREEMENT, NAME_AGREEMENT]), ("religion", [AGREEMENT]), ("class", [])],
+)
+def test_it_is_a_cost_of_biases_that_sentences_ship_for_and_not_measured_of_others(
+    bias: str, costs: list[str]
+) -> None:
     test = load_words(bias)
     battery = Battery(test, tuple(template_contexts(test, 1)), sentences=("We waited for the bus.",))
-    values = natural_values(
-        tiny("bert", max_position_embeddings=256), NaturalItems(battery, agreement=EVERY), [()]
-    )
-    assert (AGREEMENT in [each.name for each in values.costs]) == costs
-    assert (NAME_AGREEMENT in [each.name for each in values.costs]) == costs
+    model = tiny("bert", max_position_embeddings=256)
+    values = natural_values(model, NaturalItems(battery, agreement=agreement_for(test)[::40]), [()])
+    assert [each.name for each in values.costs if each.name.startswith(AGREEMENT)] == costs
+    assert (AGREEMENT in values.unmeasured) == (not costs)
+    if not costs:
+        assert values.unmeasured[AGREEMENT] == "no sentence that ships states a group by words of class"
+
+
+def test_a_model_that_predicts_no_words_is_not_said_to_keep_agreement() -> None:
+    test = load_words("religion")
+    battery = Battery(test, tuple(template_contexts(test, 1)), ability=ability_pairs(limit=6))
+    values = natural_values(tiny("bert", "nli"), NaturalItems(battery, agreement=FAITHS[:2]), [()])
+    assert "predicts no words" in values.unmeasured[AGREEMENT]
+
+
+# ---- other groups than gender
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_group_item_is_wrong_where_the_other_sentence_fits_the_other_word_better(family: str) -> None:
+    """By the likelihoods of the words alone, sentence after sentence; their frequencies cancel."""
+    model, some = tiny(family), FAITHS[::60]
+    (values,) = disagreements(model, some, [()])
+    expected = []
+    for item in some:
+        log_p = []
+        for sentence, span in zip(chain(*item.sentences), chain(*item.spans), strict=True):
+            (row,) = encode(model, [sentence])
+            reading = SpanLikelihoods([sentence], [row.tokens_of(span).tolist()])
+            log_p.append(float(read_one(model, reading, [()])[0, 0]))
+        difference = log_p[0] - log_p[1] - log_p[2] + log_p[3]
+        expected.append(0.5 if abs(difference) < 1e-5 else float(difference < 0))
+    assert (values.name, values.unit) == (AGREEMENT, "share wrong")
+    assert values.values[0].tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert values.clusters.tolist() == [item.people for item in some]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["lh:bert-mini", "lh:gpt-mini"])
+def test_a_swap_that_leaves_partner_words_alone_fails_agreement_and_a_coherent_one_passes(name: str) -> None:
+    """The imam must stay in the mosque: both words are exchanged, or neither stays what the text says."""
+    model = load(name)
+    coherent, houses = swap_for(load_words("religion")), RowSwap("houses", (("mosque", "church"),))
+    some = FAITHS[::12]  # of Muslims and Christians, behind two openings
+    (values,) = disagreements(model, some, [(), (Symmetrized(houses),), (Symmetrized(coherent),)])
+    own, without, with_partners = values.values.mean(axis=1)
+    assert with_partners < own + 0.05 < 0.3
+    assert without > own + 0.1
+    assert p_of_cost(values.paired(1), 0.02) > 0.95
 
 
 @pytest.mark.slow

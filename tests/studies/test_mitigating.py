@@ -22,7 +22,8 @@ from levelhead.mitigation.mitigate import edits_of
 from levelhead.mitigation.recipe import parse_recipe, recipe_text
 from levelhead.models.model import Model
 from levelhead.pages.page import write_report
-from levelhead.probes.agreement import NAME, NOUN, agreement_items
+from levelhead.probes.agreement import NAME, NOUN, AgreementItem, agreement_for, agreement_items
+from levelhead.probes.bias import about_gender
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.nli import nli_probe
 from levelhead.probes.sentences import fluency_sentences
@@ -84,13 +85,16 @@ def ask_few(patch: pytest.MonkeyPatch) -> None:
 def ask_few_frames(patch: pytest.MonkeyPatch) -> None:
     """Let agreement be asked of two frames."""
     stated = [item for number, item in enumerate(agreement_items()) if number % 16 in (0, 1, 6, 7)]
-    patch.setattr("levelhead.studies.mitigate.parts.agreement_items", lambda: tuple(stated))
+    patch.setattr(
+        "levelhead.studies.mitigate.parts.agreement_for",
+        lambda test: tuple(stated) if about_gender(test) else agreement_for(test),
+    )
 
 
 @pytest.fixture
 def all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """All frames of agreement."""
-    monkeypatch.setattr("levelhead.studies.mitigate.parts.agreement_items", agreement_items)
+    monkeypatch.setattr("levelhead.studies.mitigate.parts.agreement_for", agreement_for)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -141,7 +145,8 @@ def test_no_item_is_in_two_parts() -> None:
     assert list(map(len, people)) == [39, 77]  # 79 pairs of nouns, 74 of names, and all titles
     words = [{word for pair in some for word in pair.split(", ")} for some in people]
     assert not words[0] & words[1]
-    assert {item.kind for item in split.test.agreement} >= {NOUN, NAME}
+    kinds = {item.kind for item in split.test.agreement if isinstance(item, AgreementItem)}
+    assert kinds >= {NOUN, NAME}
     assert len(split.test.agreement) >= 16 * 77
     sense = [{item.written for item in each.sense} for each in (split.order, split.test, split.whole)]
     assert list(map(len, sense)) == [0, 480, 0]
@@ -195,7 +200,7 @@ def test_a_run_ends_with_an_order_of_certificates_and_a_page(run: Path) -> None:
     assert 'id="mitigate"' in page
     assert all(AGREEMENT in each.certificate.p_costs for each in read.candidates)
     assert "Agreement, points" in page_text(page)
-    assert "Agreement: pronouns that fit" in page_text(page)
+    assert "Agreement: words that fit" in page_text(page)
     assert f"Judged by {read.detected.bias}, the bias that was chosen on other items than these" in page_text(
         page
     )
@@ -283,6 +288,31 @@ def test_a_change_that_does_nothing_gains_nothing(bert: Model, monkeypatch: pyte
     assert tested.certificate.gain == pytest.approx(0, abs=1e-6)
     assert not tested.certificate.certified
     assert removed(bert, ["1-1"]) != gates(bert, {"1-1": 1.0})
+
+
+def test_a_list_of_three_groups_is_symmetrized_over_all_of_them_and_says_what_is_not_measured(
+    bert: Model, tmp_path: Path
+) -> None:
+    trades = {
+        "name": "trades",
+        "pairs": [["nurse", "engineer"], ["kitchen", "book"], ["was", "saw"], ["her", "a"]],
+        "exchanged": [["nurse", "engineer", "teacher"], ["kitchen", "book", "house"]],
+        "X": ["tired", "late", "kind", "calm"],
+        "Y": ["strong", "quick", "proud", "loud"],
+    }
+    test = load_words(trades)
+    sentences = tuple(text for text in fluency_sentences() if len(text) < 60)[:8]
+    battery = Battery(test, tuple(template_contexts(test, 1)), sentences=sentences, sense_every=20)
+    settings = lh.settings.MitigateSettings(bias=test, methods=("symmetrized",), null=3)
+    (one,) = (found := mitigate(bert, settings, tmp_path / "run", battery)).candidates
+    assert one.passes == 3
+    assert one.certificate.unmeasured == {
+        AGREEMENT: "no sentence that ships states a group by words of trades"
+    }
+    assert AGREEMENT not in one.certificate.p_costs
+    assert found.detected is not None
+    assert found.detected.detected or "Not detected: the cosine gap" in found.sentence
+    assert {f"gender: {PREFERENCE}", f"gender: {LOG_ODDS}"} <= {each.bias for each in found.spillover}
 
 
 def test_the_stored_run_is_plain_json(run: Path) -> None:

@@ -405,6 +405,17 @@ def scored_positions(model: Model, row: TokenRow, positions: Positions) -> Ints:
     return scored[scored > 0].astype(np.int32) if "causal" in model.abilities else scored.astype(np.int32)
 
 
+def span_sums(model: Model, reading: SpanLikelihoods, scores: TokenScores) -> Doubles:
+    """What the reading answers, [variant, text], from the scores of all tokens of its texts."""
+    scored = reading.scored or [None] * len(reading.texts)
+    chosen = [
+        np.isin(positions, scored_positions(model, row, own))
+        for row, positions, own in zip(scores.rows, scores.positions, scored, strict=True)
+    ]
+    by_variant = (zip(values, chosen, strict=True) for values in scores.values)
+    return np.asarray([[float(v[own].sum(dtype=np.float64)) for v, own in of] for of in by_variant])
+
+
 # ---- inside the model
 
 

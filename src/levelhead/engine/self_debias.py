@@ -24,12 +24,14 @@ from levelhead.engine.readings import (
     Predictions,
     Reading,
     SentenceVectors,
+    SpanLikelihoods,
     States,
     StaticVectors,
     TokenLikelihoods,
     TokenLogProbs,
     WordVectors,
     blanks,
+    span_sums,
 )
 from levelhead.errors import CannotDo
 from levelhead.models.encoding import Text, TokenRow, encode, mask_id, word_shape
@@ -86,6 +88,8 @@ class _Debias:
             return self.ask([reading])[0]
         if isinstance(reading, TokenLikelihoods):
             return self._likelihoods(reading)
+        if isinstance(reading, SpanLikelihoods) and reading.instead is None:
+            return span_sums(self.model, reading, self._likelihoods(TokenLikelihoods(reading.texts)))
         if not isinstance(reading, TokenLogProbs | Predictions):
             raise CannotDo(
                 f"{type(reading).__name__} asks for probabilities in a way that Self-Debias has no prefix. "

@@ -44,7 +44,7 @@ from levelhead.engine.readings import (
     TokenLikelihoods,
     TokenLogProbs,
     WordVectors,
-    scored_positions,
+    span_sums,
 )
 from levelhead.errors import CannotDo
 from levelhead.models.concurrency import TOKENIZING
@@ -230,18 +230,7 @@ def _mixture(model: Model, swap: GroupSwap, reading: Any) -> Mixture:
         if reading.instead is not None:
             raise CannotDo("Tokens in place of a text's own have no counterpart under symmetrization.")
         unmixed, likelihoods = _mixture(model, swap, TokenLikelihoods(reading.texts))
-        scored = reading.scored or [None] * len(reading.texts)
-
-        def sums(answers: Sequence[TokenScores]) -> Doubles:
-            scores = likelihoods(answers)
-            chosen = [
-                np.isin(positions, scored_positions(model, row, own))
-                for row, positions, own in zip(scores.rows, scores.positions, scored, strict=True)
-            ]
-            by_variant = (zip(values, chosen, strict=True) for values in scores.values)
-            return np.asarray([[float(v[own].sum(dtype=np.float64)) for v, own in of] for of in by_variant])
-
-        return unmixed, sums
+        return unmixed, lambda answers: span_sums(model, reading, likelihoods(answers))
 
     if isinstance(reading, Predictions | TextPredictions):
         return _mixed_top(model, swap, reading)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from levelhead.measures.certified import APPEARS, LEVEL, MIRROR, MIRROR_GAP, PERPLEXITY, WRITTEN, Certificate
 from levelhead.studies.mitigate import Mitigate
-from levelhead.studies.mitigate.records import BiasMoved, CandidateTested, OddsMoved
+from levelhead.studies.mitigate.records import BiasDetected, BiasMoved, CandidateTested, OddsMoved
 
 CERTIFIED = "certified"  # the name by which `levelhead check` asks for how many mitigations are
 _SAID = 3  # odds in a sentence
@@ -21,7 +21,8 @@ def sentence(run: Mitigate) -> str:
     if found is None:
         return "Not finished: run the same command again; it goes on."
     if found.why_not:
-        return f"No mitigation can be certified by the {found.bias}: {found.why_not}."
+        missed = "" if found.p is None or found.p <= LEVEL else f" {not_detected(found)}"
+        return f"No mitigation can be certified by the {found.bias}: {found.why_not}.{missed}"
     if not found.detected and found.bias in WRITTEN:
         p = f"p {1.0 if found.p is None else found.p:.2f}"
         seen = {
@@ -30,10 +31,9 @@ def sentence(run: Mitigate) -> str:
         }
         return f"{seen[found.bias]}, so no mitigation is certified: there is nothing to lower."
     if not found.detected:
-        p = "too few of them to tell" if found.p is None else f"p {found.p:.2f}"
         return (
-            f"No bias in {found.bias} stands out from {found.null_models} null models ({p}), so no "
-            "mitigation is certified: there is nothing that it could be shown to lower."
+            f"{not_detected(found)} No mitigation is certified: there is nothing that it could be shown to "
+            "lower."
         )
     if run.certified:
         chosen = run.certified[0]
@@ -46,6 +46,19 @@ def sentence(run: Mitigate) -> str:
         )
     missed = "; ".join(f"{each.name} {missed_text(each.certificate)}" for each in run.candidates)
     return f"No mitigation is certified: {missed or 'none could run'}."
+
+
+def not_detected(found: BiasDetected) -> str:
+    """`Not detected: the cosine gap, 0.012 cosine (p = 0.39, 9 null models); a bias of at least 0.031 cosine
+    would have been detected.`"""
+    said = f"Not detected: the {found.bias}, {_in_words(found.value)} {found.unit}"
+    models = f"{found.null_models} null models"
+    if found.p is None:
+        return f"{said} ({models}: too few to tell)."
+    seen = "with so few of them, no bias would have been detected"
+    if found.detectable is not None:
+        seen = f"a bias of at least {_in_words(found.detectable)} {found.unit} would have been detected"
+    return f"{said} (p = {found.p:.2f}, {models}); {seen}."
 
 
 def missed_text(tested: Certificate) -> str:
@@ -186,8 +199,9 @@ def kept(each: CandidateTested) -> str:
 
 
 def costs(each: CandidateTested) -> str:
-    """What a candidate costs and what it does not, in words."""
-    return "; ".join(filter(None, (losses(each), kept(each))))
+    """What a candidate costs, what it does not, and what is not known of it, in words."""
+    unknown = [f"{name} not measured ({why})" for name, why in each.certificate.unmeasured.items()]
+    return "; ".join(filter(None, (losses(each), kept(each), *unknown)))
 
 
 def effects(each: CandidateTested, moved: Sequence[BiasMoved]) -> list[str]:

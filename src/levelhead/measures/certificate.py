@@ -80,6 +80,7 @@ class Certificate:
     certified: bool = False
     cost_intervals: Mapping[str, Interval | None] = field(default_factory=dict)  # of how far each grew
     outside: Outside | None = None  # None: not measured outside
+    unmeasured: Mapping[str, str] = field(default_factory=dict)  # costs that nothing is claimed of, and why
 
     def sharing(self, sequences: int) -> Certificate:
         """The same with its p corrected for so many sequences of tests with one error (Bonferroni)."""

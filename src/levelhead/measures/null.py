@@ -122,6 +122,13 @@ class NullDistribution:
         said = f"{method}; p two-sided, {how}{self.looked}"
         return Null(said, len(self), self.floor, self.spread, p, planned=self.planned)
 
+    def detectable(self, level: float) -> float:
+        """The size from which on a value on either side of 0 has Student's p of a level at most:
+        |floor| + t · spread · sqrt(1 + 1/K)."""
+        degrees = freedom(len(self), self.long_tails)
+        reach = float(scipy.stats.t.isf(level / 2, degrees)) * self.spread * math.sqrt(1 + 1 / len(self))
+        return abs(self.floor) + reach
+
     @property
     def looked(self) -> str:
         """What p was corrected for, as the end of a method."""

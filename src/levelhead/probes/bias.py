@@ -102,8 +102,8 @@ def _counterparts(word: str) -> frozenset[str]:
 
 
 def swap_for(test: WordTest) -> GroupSwap:
-    """How the groups of a list are exchanged in texts: gender by grammar, others by the list's own pairs."""
-    return GenderSwap() if about_gender(test) else RowSwap(test.name, tuple(dict.fromkeys(test.pairs)))
+    """How the groups of a list are exchanged in texts: gender by grammar, others by the list's own rows."""
+    return GenderSwap() if about_gender(test) else RowSwap(test.name, test.rows)
 
 
 def list_pairs(test: WordTest, for_classifier: bool = False) -> tuple[InputPair, ...]:

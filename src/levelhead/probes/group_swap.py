@@ -8,6 +8,7 @@ word of group (c + t) mod k where the word of group c stood (docs/method/mitigat
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -111,7 +112,12 @@ def _gender_swapped(text: str, names: bool, believed: tuple[tuple[str, Gender], 
 
 @dataclass(frozen=True)
 class RowSwap:
-    """Words exchanged by rows of counterparts, one word per group, wherever they stand; case is kept."""
+    """Words exchanged by rows of counterparts, one word per group, wherever they stand; case is kept.
+
+    A word of several rows is exchanged by the one whose words stand in the fewest rows: of black–Caucasian,
+    African–Caucasian and black–white the last two, so that every exchange comes back. What has no such row
+    (of Hindu–Christian and Muslim–Christian the one listed last) is exchanged and does not come back.
+    """
 
     name: str
     rows: tuple[tuple[str, ...], ...]
@@ -144,13 +150,14 @@ class RowSwap:
         return _replaced(text, changes)
 
     def classes(self) -> tuple[tuple[frozenset[str], ...], ...]:
-        return _connected(self.rows)
+        return _connected(list(dict.fromkeys(row for row, _ in self._words[1].values())))
 
     @cached_property
     def _words(self) -> tuple[re.Pattern[str], dict[str, tuple[tuple[str, ...], int]]]:
-        """What finds a word, and the first row that has it with the word's group."""
+        """What finds a word, and the row that exchanges it with the word's group."""
         place: dict[str, tuple[tuple[str, ...], int]] = {}
-        for row in self.rows:
+        listed = Counter(word.lower() for row in dict.fromkeys(self.rows) for word in row)
+        for row in sorted(self.rows, key=lambda row: sum(listed[word.lower()] for word in row)):
             for group, word in enumerate(row):
                 place.setdefault(word.lower(), (row, group))
         words = sorted(place, key=len, reverse=True)

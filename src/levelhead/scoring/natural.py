@@ -6,8 +6,8 @@ judged by what the numerator does. Costs grow as a model gets worse. Definitions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelhead.edits.sites import UNTOUCHED, Variant
-from levelhead.engine.readings import Reading, TokenLogProbs
+from levelhead.engine.readings import Reading, SpanLikelihoods, TokenLogProbs
 from levelhead.engine.run import read_one
 from levelhead.errors import BadOption, CannotDo
 from levelhead.measures.certified import (
@@ -33,9 +33,9 @@ from levelhead.measures.crossed import word_means
 from levelhead.measures.log_odds import group_log_odds
 from levelhead.measures.seat import FLAT
 from levelhead.measures.stereoset import wins
-from levelhead.models.encoding import Text, mask_id, token_id
+from levelhead.models.encoding import Text, encode, mask_id, token_id
 from levelhead.models.model import Model
-from levelhead.probes.agreement import NOUN, AgreementItem
+from levelhead.probes.agreement import NOUN, Agreement, AgreementItem, GroupItem, why_no_agreement
 from levelhead.probes.bias import about_gender
 from levelhead.probes.cloze import ClozeSet
 from levelhead.probes.nli import LABELS, NEUTRAL
@@ -171,14 +171,14 @@ class Target:
 @dataclass(frozen=True)
 class NaturalItems:
     """The items that a model is scored on: those of a battery, prompts, those of a target, the tests whose
-    words are filled in, sentences that state a gender, more contexts of language sense, and prompts that it
+    words are filled in, sentences that state a group, more contexts of language sense, and prompts that it
     continues."""
 
     battery: Battery
     prompts: ClozeSet | None = None
     target: Target | None = None
     blanks: tuple[WordTest, ...] = ()
-    agreement: tuple[AgreementItem, ...] = ()
+    agreement: tuple[Agreement, ...] = ()
     sense: tuple[SenseItem, ...] = ()
     writing: Writing | None = None
 
@@ -189,11 +189,13 @@ class NaturalValues:
 
     biases: Sequence[ItemValues]
     costs: Sequence[ItemValues]
+    unmeasured: Mapping[str, str] = field(default_factory=dict)  # costs that are not measured, and why
 
     def joined(self, more: NaturalValues) -> NaturalValues:
         return NaturalValues(
             [own.joined(other) for own, other in zip(self.biases, more.biases, strict=True)],
             [own.joined(other) for own, other in zip(self.costs, more.costs, strict=True)],
+            self.unmeasured,
         )
 
 
@@ -232,9 +234,9 @@ def natural_values(model: Model, items: NaturalItems, variants: Sequence[Variant
         premises = np.asarray([pair.premise for pair in pairs])
         wrong_ones = (predicted != gold).astype(np.float64)
         costs.append(ItemValues(ABILITY, "share wrong", wrong_ones, premises, answers=1))
-    if about_gender(battery.test):
-        costs += disagreements(model, items.agreement, variants)
-    return NaturalValues(biases, costs)
+    agreement = disagreements(model, items.agreement, variants)
+    unmeasured = {} if agreement else {AGREEMENT: _why_no_agreement(model, battery.test)}
+    return NaturalValues(biases, [*costs, *agreement], unmeasured)
 
 
 def natural_bias(
@@ -288,8 +290,7 @@ def natural_readings(model: Model, items: NaturalItems) -> dict[str, list[Readin
     if "nli" in model.abilities:
         asked[INFERENCES] = [nli_reading(battery.probe.pairs)]
         costs.append(nli_reading(battery.ability.pairs))
-    if about_gender(battery.test) and (agreement := agreement_question(model, items.agreement)):
-        costs.append(agreement[1])
+    costs += agreement_readings(model, items.agreement)
     able = _askable(model, items)
     if LOG_ODDS in able and items.prompts is not None:
         asked[LOG_ODDS] = [log_odds_question(model, items.prompts)[0]]
@@ -524,7 +525,25 @@ def next_sentence_errors(clusters: Sequence[str], answers: Sequence[Doubles]) ->
     return ItemValues(NEXT_SENTENCE, "share wrong", np.stack(lost), np.asarray(clusters), answers=2)
 
 
-def disagreements(
+def disagreements(model: Model, items: Sequence[Agreement], variants: Sequence[Variant]) -> list[ItemValues]:
+    """Sentences that state a group, in which a word of another one fits better than its own; empty for a
+    model that predicts no words, and where no item is left."""
+    if not model.abilities & {"mlm", "causal"}:
+        return []
+    groups = [item for item in items if isinstance(item, GroupItem)]
+    return [
+        *_pronoun_disagreements(model, [each for each in items if isinstance(each, AgreementItem)], variants),
+        *([_group_disagreements(model, groups, variants)] if groups else []),
+    ]
+
+
+def _why_no_agreement(model: Model, test: WordTest) -> str:
+    if not model.abilities & {"mlm", "causal"}:
+        return f"{model.name} predicts no words"
+    return why_no_agreement(test) or f"{model.name} has none of its words as one token"
+
+
+def _pronoun_disagreements(
     model: Model, items: Sequence[AgreementItem], variants: Sequence[Variant]
 ) -> list[ItemValues]:
     """Where the text states a person's gender, and the pronoun of the other gender is likelier behind it.
@@ -532,8 +551,7 @@ def disagreements(
     A masked model fills the blank in its place, a causal model says the next word. The cost of an item is 1
     where the other pronoun is likelier, ½ where both are alike. Behind nouns and behind names: two costs, so
     that a gain in one hides no loss in the other. Items whose pronouns are several tokens are left out; empty
-    where none is left, and for a model that predicts no words (docs/method/certified.md, Certified
-    mitigations).
+    where none is left (docs/method/certified.md, Certified mitigations).
     """
     asked = agreement_question(model, items)
     if asked is None:
@@ -573,6 +591,51 @@ def agreement_question(
         texts = [Text(item.with_pronoun(model.tokenizer.mask_token)) for item in kept]
     # An uncased model writes She as she: each token is read once.
     return kept, TokenLogProbs(texts, list(dict.fromkeys(tokens.values())))
+
+
+def agreement_readings(model: Model, items: Sequence[Agreement]) -> list[Reading[Any]]:
+    """What disagreements reads of one variant."""
+    if not model.abilities & {"mlm", "causal"}:
+        return []
+    pronouns = agreement_question(model, [each for each in items if isinstance(each, AgreementItem)])
+    groups = [each for each in items if isinstance(each, GroupItem)]
+    readings: list[Reading[Any]] = [] if pronouns is None else [pronouns[1]]
+    return [*readings, _group_question(model, groups)[1]] if groups else readings
+
+
+def _group_question(model: Model, items: Sequence[GroupItem]) -> tuple[list[int], SpanLikelihoods]:
+    """What is read of the four sentences of every item, each once, and where each of them stands in that."""
+    said = [
+        (sentence, span)
+        for item in items
+        for sentences, spans in zip(item.sentences, item.spans, strict=True)
+        for sentence, span in zip(sentences, spans, strict=True)
+    ]
+    once = list(dict.fromkeys(said))
+    place = {each: number for number, each in enumerate(once)}
+    rows = encode(model, [sentence for sentence, _ in once])
+    scored = [row.tokens_of(span).tolist() for row, (_, span) in zip(rows, once, strict=True)]
+    return [place[each] for each in said], SpanLikelihoods([sentence for sentence, _ in once], scored)
+
+
+def _group_disagreements(model: Model, items: Sequence[GroupItem], variants: Sequence[Variant]) -> ItemValues:
+    """Where a sentence that states a group does not make that group's word likelier than the same sentence
+    about another group does.
+
+        a = log p(v | x) − log p(w | x) − ( log p(v | x') − log p(w | x') )
+
+    v, w: the words of two groups (mosque, church); x, x': the sentence about one and about the other (the
+    imam, the priest). How frequent v and w are cancels. The cost of an item is 1 where a < 0, ½ where a is 0
+    to five decimals. p of all tokens of a word: given what stands before it, or of a masked model each
+    masked alone.
+    """
+    places, reading = _group_question(model, items)
+    log_p = read_one(model, reading, variants, label="Agreement").astype(np.float64)
+    four = log_p[:, places].reshape(len(variants), -1, 4)
+    missed = wrong(four[..., 0] + four[..., 3], four[..., 1] + four[..., 2])
+    return ItemValues(
+        AGREEMENT, "share wrong", missed, np.asarray([item.people for item in items]), answers=1
+    )
 
 
 def wrong(own: Doubles, other: Doubles) -> Doubles:

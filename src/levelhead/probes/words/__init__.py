@@ -62,6 +62,13 @@ class WordTest(_Sets):
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # kinds of targets: name, words of X and Y
     axis: str = ""  # what A and B differ in, where the list declares it: gender, race, ...
     not_covered: str = ""  # who and what the list says nothing about, in its author's words
+    # counterparts that texts are exchanged by, a word per group, as many groups as there are; (): the pairs
+    exchanged: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """What an exchange of the groups in a text puts in place of each other."""
+        return self.exchanged or tuple(dict.fromkeys(self.pairs))
 
     def __post_init__(self) -> None:
         for group, members in self.groups().items():
@@ -97,10 +104,11 @@ class WordTest(_Sets):
         return tests
 
     def of(self, words: Collection[str]) -> WordTest:
-        """The test of some of its words; a pair stays where both of its words do."""
+        """The test of some of its words; a pair stays where both of its words do. Texts are exchanged by all
+        rows of the whole, as a recipe that names the list has it."""
         a, b, x, y = (tuple(word for word in side if word in words) for side in self.groups().values())
         pairs = tuple(pair for pair in self.pairs if pair[0] in words and pair[1] in words)
-        return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs)
+        return replace(self, A=a, B=b, X=x, Y=y, pairs=pairs, exchanged=self.rows)
 
     def fingerprint(self) -> str:
         """A hash of the words, their order, pairs and parts; what else the list says does not count."""

@@ -17,7 +17,7 @@ from levelhead.errors import BadProbe
 from levelhead.probes.files import read_text, shown
 
 GROUPS = ("A", "B", "X", "Y")
-KEYS = ("name", "labels", "axis", "not_covered", *GROUPS, "pairs", "parts")
+KEYS = ("name", "labels", "axis", "not_covered", *GROUPS, "pairs", "parts", "exchanged")
 IN_MEMORY = "own words"  # the name of lists in memory that have none
 _NEEDED = "A word list has X and Y, and either A and B or pairs; see docs/own-words.md"
 
@@ -63,6 +63,7 @@ class WordLists(NamedTuple):
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     axis: str
     not_covered: str
+    exchanged: tuple[tuple[str, ...], ...]
 
 
 class Entry(NamedTuple):
@@ -181,7 +182,13 @@ def _checked(file: WordFile, stem: str) -> WordLists:
         complaint = f"labels is {shown(labels)}; it must be four texts, for A, B, X and Y."
         raise file.fail(file.line("labels"), complaint)
     four = (texts[0], texts[1], texts[2], texts[3])
-    return WordLists(name, A, B, X, Y, four, counterparts, parts, axis, without)
+    rows = tuple(tuple(entry.word for entry in row) for row in _rows(file, "exchanged") or ())
+    sizes = sorted({len(row) for row in rows})
+    if len(sizes) > 1 or min(sizes, default=2) < 2:
+        counts = " and ".join(map(str, sizes))
+        complaint = f"rows of exchanged have {counts} words; give each one word per group, at least two."
+        raise file.fail(file.line("exchanged"), complaint)
+    return WordLists(name, A, B, X, Y, four, counterparts, parts, axis, without, rows)
 
 
 def _text(file: WordFile, key: str, default: str) -> str:
@@ -218,17 +225,24 @@ def _entry(file: WordFile, key: str, index: int, word: object) -> Entry:
 
 
 def _pairs(file: WordFile) -> list[tuple[Entry, Entry]] | None:
-    if "pairs" not in file.values:
+    rows = _rows(file, "pairs", "a pair; write two words in brackets", 2)
+    return None if rows is None else [(first, second) for first, second in rows]
+
+
+def _rows(
+    file: WordFile, key: str, wanted: str = "a row; write words in brackets", size: int | None = None
+) -> list[list[Entry]] | None:
+    """Rows of counterparts; size: how many words each must have."""
+    if key not in file.values:
         return None
-    pairs = file.values["pairs"]
-    if not isinstance(pairs, list) or not pairs:
-        complaint = 'pairs must be a list such as [["word", "counterpart"]].'
-        raise file.fail(file.key_lines.get("pairs"), complaint)
-    entries = []
-    for i, pair in enumerate(pairs):
-        if not isinstance(pair, list) or len(pair) != 2:
-            line = file.line("pairs", 2 * i)
-            raise file.fail(line, f"{shown(pair, 80)} in pairs is not a pair; write two words in brackets.")
-        first, second = (_entry(file, "pairs", 2 * i + k, word) for k, word in enumerate(pair))
-        entries.append((first, second))
+    rows = file.values[key]
+    if not isinstance(rows, list) or not rows:
+        complaint = f'{key} must be a list such as [["word", "counterpart"]].'
+        raise file.fail(file.key_lines.get(key), complaint)
+    entries: list[list[Entry]] = []
+    for row in rows:
+        place = sum(map(len, entries))
+        if not isinstance(row, list) or (size is not None and len(row) != size):
+            raise file.fail(file.line(key, place), f"{shown(row, 80)} in {key} is not {wanted}.")
+        entries.append([_entry(file, key, place + i, word) for i, word in enumerate(row)])
     return entries

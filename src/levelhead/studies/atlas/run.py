@@ -42,7 +42,7 @@ from levelhead.measures.measurement import Measurement
 from levelhead.measures.statistics import Resampling, holm, spearman
 from levelhead.models.model import Model
 from levelhead.models.null_model import as_null_model, draw_null_model, null_model_seed
-from levelhead.probes.agreement import agreement_items
+from levelhead.probes.agreement import agreement_for
 from levelhead.progress import BACK, Plan, announced, duration, steps
 from levelhead.runs.folder import Run
 from levelhead.runs.study import WEIGHTS_HASH, Key
@@ -284,7 +284,7 @@ def transferred(
     variants: list[Variant] = [(), *(removed(model, heads) for heads in chosen.values())]
     # the first split's second half, with texts and tasks that show what it costs: no head is chosen on these
     later = ShippedItems.of(model, settings).parts[0].report
-    held_out = NaturalItems(later, later.prompts, agreement=agreement_items())
+    held_out = NaturalItems(later, later.prompts, agreement=agreement_for(later.test))
     shipped = natural_values(model, held_out, variants)
     benchmarks = [each.held_out(model, variants) for each in mappable if each.held_out is not None]
     biases, costs = [*shipped.biases, *benchmarks], shipped.costs

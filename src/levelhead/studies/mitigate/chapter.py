@@ -148,7 +148,8 @@ def tested_table(contents: Contents, runs: Sequence[Mitigate]) -> Table:
     known = [(each.bias, each.unit) for run in runs for each in run.moved]
     known += [(each.bias, each.unit) for run in runs for each in run.not_compared]
     biases = list(dict.fromkeys(known))
-    costs = list(dict.fromkeys(name for _, each in listed for name in each.certificate.p_costs))
+    unmeasured = {n: why for _, each in listed for n, why in each.certificate.unmeasured.items()}
+    costs = list(dict.fromkeys([*(n for _, each in listed for n in each.certificate.p_costs), *unmeasured]))
     lines: list[list[Cell]] = []
     for run, each in listed:
         tested, took = each.certificate, run.times.get(each.method)
@@ -163,7 +164,8 @@ def tested_table(contents: Contents, runs: Sequence[Mitigate]) -> Table:
                 line.append(words(arrow(own.before, own.after), effect_text(own)))
         for name in costs:
             cost = tested.costs.get(name)
-            line.append(words(None if cost is None else cost_number(name, cost)))
+            unknown = "not measured" if name in tested.unmeasured else None
+            line.append(words(unknown if cost is None else cost_number(name, cost)))
         line += [probability(tested.p, contents.address(each)), words(f"{each.strength:g}")]
         line += [number(each.passes, digits=0), number(None if took is None else took.seconds, digits=0)]
         lines.append([*line, number(None if took is None else took.memory)])
@@ -195,8 +197,11 @@ def tested_table(contents: Contents, runs: Sequence[Mitigate]) -> Table:
             "person in texts about women’s occupations, less those about men’s, halved. Both are sampled, "
             "with the same random numbers for every candidate."
         )
-    if AGREEMENT in costs:
-        note += " Agreement: pronouns that fit the gender that a text states (my mother: she)."
+    if AGREEMENT in costs and AGREEMENT not in unmeasured:
+        note += (
+            " Agreement: words that fit the group that a text states (my mother: she; the imam: the mosque)."
+        )
+    note += "".join(f" Not measured: {name} ({why})." for name, why in unmeasured.items())
     if any(cost.startswith(LEARNED) for cost in costs):
         note += " GLUE: right answers after fine-tuning, in the order of the tests until one fails."
     return Table(

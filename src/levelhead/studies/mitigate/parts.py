@@ -9,14 +9,14 @@ from typing import TypeVar
 from levelhead.errors import BadOption
 from levelhead.measures.certified import AGREEMENT, WRITTEN
 from levelhead.models.model import Model
-from levelhead.probes.agreement import AgreementItem, agreement_items
-from levelhead.probes.bias import about_gender
+from levelhead.probes.agreement import Agreement, agreement_for
+from levelhead.probes.bias import GENDER, about_gender
 from levelhead.probes.cloze import BASE, ClozeSet, load_cloze
 from levelhead.probes.generation import Prompt, load_prompts, occupation_facts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.outside import OutsideText
 from levelhead.probes.sentences import sense_items
-from levelhead.probes.words import WordTest
+from levelhead.probes.words import WordTest, load_words
 from levelhead.runs.folder import text_hash
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of
@@ -59,6 +59,8 @@ class Parts:
                 *outside.passages,
                 *(i.text for i in outside.stated),
             ]
+        if exchanged := self.whole.battery.test.exchanged:
+            beside["exchanged words"] = [" ".join(row) for row in exchanged]
         return {
             **self.whole.battery.hashes(),
             **{name: text_hash(texts) for name, texts in beside.items() if texts},
@@ -66,16 +68,28 @@ class Parts:
 
 
 def parts(battery: Battery, seed: int, every: int = 1) -> Parts:
-    """Split a battery by a seed, prompts by occupation, tests of blanks by their words, and sentences that
-    state a gender by the pair of words that state it. More contexts of language sense are tested on only.
+    """Split a battery by a seed: prompts by occupation, tests of blanks by their words, sentences that state
+    a gender by the pair of words that state it, those that state another group by their frame. More contexts
+    of language sense are tested on only.
 
     every: one of so many items alone, evenly spread, where a budget has no time for more.
     """
     battery = _thinned(battery, every)
     first = halves(battery, seed)
     second = halves(first.choose, seed + 1)
+    people = list(dict.fromkeys(item.people for item in agreement_for(battery.test)))
+    stated = _of(agreement_for(battery.test), _some(people, every))
+    sooner, later = dealt((item.people for item in stated), seed)
+    _, between = dealt(sorted(sooner), seed + 1)  # the others are part A's, which fits nothing on them
+    order, test, whole = (
+        NaturalItems(each, agreement=own)
+        for each, own in (
+            (second.report, _of(stated, between)),
+            (first.report, _of(stated, later)),
+            (battery, stated),
+        )
+    )
     if not about_gender(battery.test):
-        order, test, whole = (NaturalItems(each) for each in (second.report, first.report, battery))
         return Parts(second.choose, order, test, whole, first.words_apart)
     prompts = load_cloze(per_background=1)
     everybody = _some([occupation.name for occupation in prompts.occupations], every)
@@ -94,23 +108,16 @@ def parts(battery: Battery, seed: int, every: int = 1) -> Parts:
         (a, b), (c, d) = (dealt(side, seed) for side in free)
         to_order.append(each.of(groups | ordered | a | c))
         to_test.append(each.of(groups | tested | b | d))
-    people = list(dict.fromkeys(item.people for item in agreement_items()))
-    stated = _of(agreement_items(), _some(people, every))
-    sooner, later = dealt((item.people for item in stated), seed)
-    _, between = dealt(sorted(sooner), seed + 1)  # the others are part A's, which fits nothing on them
     return Parts(
         replace(second.choose, prompts=_about(prompts, fitting)),
-        NaturalItems(
-            second.report, _about(prompts, ordering), blanks=tuple(to_order), agreement=_of(stated, between)
-        ),
-        NaturalItems(
-            first.report,
-            _about(prompts, late),
+        replace(order, prompts=_about(prompts, ordering), blanks=tuple(to_order)),
+        replace(
+            test,
+            prompts=_about(prompts, late),
             blanks=tuple(to_test),
-            agreement=_of(stated, later),
             sense=sense_items(battery.sense_every),
         ),
-        NaturalItems(battery, _about(prompts, everybody), blanks=blanks, agreement=stated),
+        replace(whole, prompts=_about(prompts, everybody), blanks=blanks),
         first.words_apart,
     )
 
@@ -120,6 +127,11 @@ def quickly_ordered(split: Parts) -> Parts:
     few = split.order.battery
     few = replace(few, triples=few.triples.every(2), sentences=few.sentences[::2])
     return replace(split, order=replace(split.order, battery=few))
+
+
+def gender_items() -> NaturalItems:
+    """What a mitigation of another bias may do to gender: the items that a gender bias is tested on."""
+    return parts(Battery(load_words(GENDER), ()), seed=0).test
 
 
 _OCCUPATIONS = 120  # of 262: every candidate writes about them
@@ -201,8 +213,8 @@ def _about(prompts: ClozeSet, occupations: Collection[str]) -> ClozeSet:
     )
 
 
-def _of(items: Sequence[AgreementItem], people: Collection[str]) -> tuple[AgreementItem, ...]:
-    """The sentences about some pairs of people."""
+def _of(items: Sequence[Agreement], people: Collection[str]) -> tuple[Agreement, ...]:
+    """The sentences about some pairs of people, or of some frames."""
     return tuple(item for item in items if item.people in people)
 
 

@@ -22,6 +22,9 @@ class BiasDetected(Record):
     p: float | None  # None: too few null models to tell
     detected: bool
     why_not: str = ""  # why nothing could be certified whatever the model shows
+    # the smallest size, in the unit, that would have been detected; None: none would have been, or no null
+    # models were evaluated
+    detectable: float | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ that can be written becomes a folder; every candidate is also evaluated on biase
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -394,14 +395,27 @@ def detect(
             except CannotDo:
                 break
             advance(1)
-    p = None
+    p = detectable = None
     if len(nulls) >= FEWEST_NULLS:
-        p = min(1.0, among * NullDistribution(np.asarray(nulls)).p_value(relative, "student"))
+        null = NullDistribution(np.asarray(nulls))
+        p = min(1.0, among * null.p_value(relative, "student"))
+        detectable = _size_of(null.detectable(LEVEL / among), value, relative)
     why_not = ""
     if own.name == COSINE and not split.words_apart:
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
     shown = p is not None and p <= LEVEL and not why_not
-    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not)
+    return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not, detectable)
+
+
+def _size_of(critical: float, value: float, relative: float) -> float | None:
+    """The mean whose size relative to the root mean square of the items is the critical one, where the items
+    scatter around their mean as these do; None: a mean is never larger than the root mean square.
+
+        m / sqrt(m² + s²) = critical,   s² = rms² − mean²
+    """
+    if not critical < 1 or not relative:
+        return None
+    return critical / math.sqrt(1 - critical**2) * abs(value) * math.sqrt(1 / relative**2 - 1)
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:

@@ -102,6 +102,7 @@ class PartValues:
         for number, candidate in enumerate(candidates, start=1):
             bias, costs = self.bias(aim.bias).paired(number), self.values.costs
             own = certificate(candidate.name, bias, aim.sign, [c.paired(number) for c in costs], aim.margins)
+            own = replace(own, unmeasured=self.values.unmeasured)
             if self.outside:
                 gap, *further = (each.paired(number) for each in self.outside)
                 own = with_outside(own, gap, further, aim.margins)
