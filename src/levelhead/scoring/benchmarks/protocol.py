@@ -105,12 +105,14 @@ _SHIPPED = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text(e
 
 def benchmark_info(name: str) -> BenchmarkInfo:
     """What benchmarks.toml says of a benchmark that ships."""
-    (table,) = (each for each in _SHIPPED["benchmark"] if each["name"] == name)
+    table = _SHIPPED["told"][name]
     said: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
-    rules = [{"needs": Rule.needs, **rule} for rule in _SHIPPED["rules"][table["rules"]]]
-    said["rules"] = tuple(Rule(each["name"], each["what"], tuple(each["needs"])) for each in rules)
-    said["scores"] = tuple(SCORES[score] for score in table["scores"])
-    return BenchmarkInfo(**said)
+    rules = tuple(
+        Rule(own, what, tuple(needs) or Rule.needs)
+        for own, what, *needs in _SHIPPED["rules"][said.pop("rules")]
+    )
+    scores = tuple(SCORES[each] for each in said.pop("shown"))
+    return BenchmarkInfo(name, rules=rules, scores=scores, **said)
 
 
 @dataclass(frozen=True)
