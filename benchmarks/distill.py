@@ -25,7 +25,8 @@ from levelhead.probes.cloze import load_cloze
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, natural_values
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import NaturalItems, natural_values
 from levelhead.scoring.pairs import head_answers, likelihood_answers
 from levelhead.studies.mitigate.protocol import Candidate, mitigations
 from levelhead.studies.mitigate.run import BUILT_IN

@@ -31,7 +31,8 @@ from levelhead.probes.nli import ability_pairs
 from levelhead.probes.swap import name_pairs
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import ItemValues, NaturalItems, disagreements, natural_values, wrong
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import NaturalItems, disagreements, natural_values, wrong
 from tests.tiny import given, tiny
 
 EVERY = agreement_items()

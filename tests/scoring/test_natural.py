@@ -11,13 +11,13 @@ from levelhead.edits.sites import Variant
 from levelhead.models.model import Model
 from levelhead.scoring import natural
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.natural import (
     BLANKS,
     COSINE,
     INFERENCES,
     LOG_ODDS,
     PREFERENCE,
-    ItemValues,
     NaturalItems,
     behaviors,
     clearest_bias,

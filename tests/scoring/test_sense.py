@@ -17,10 +17,10 @@ from levelhead.probes.sentences import SenseItem, sense_items
 from levelhead.probes.triples import load_triples
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.natural import (
     LANGUAGE,
     NEXT_SENTENCE,
-    ItemValues,
     NaturalItems,
     language_sense,
     natural_values,

@@ -26,7 +26,8 @@ from levelhead.probes.generation import Prompt, load_prompts
 from levelhead.probes.group_swap import GenderSwap
 from levelhead.probes.words import load_words
 from levelhead.scoring.battery import Battery
-from levelhead.scoring.natural import COSINE, ItemValues, behaviors, natural_values, written_values
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import COSINE, behaviors, natural_values, written_values
 from levelhead.scoring.writing import Writing
 from levelhead.studies.mitigate import Mitigate, protocol
 from levelhead.studies.mitigate import parts as parts_module

@@ -34,8 +34,9 @@ from levelhead.scoring import natural
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.cloze import prompt_table
 from levelhead.scoring.fluency import why_no_fluency
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.lpbs import LpbsQuestion, lpbs_biases
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, ItemValues, NaturalItems, natural_bias
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, NaturalItems, natural_bias
 from levelhead.scoring.objectives import word_objective
 from levelhead.scoring.seat import WordTable
 from levelhead.studies.heads.prepared import prepare

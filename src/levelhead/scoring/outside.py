@@ -28,7 +28,8 @@ from levelhead.probes.group_swap import GENDER, GroupSwap
 from levelhead.probes.outside import FEWEST, NONE, OutsideSizes, OutsideText, load_outside
 from levelhead.probes.words import WordTest
 from levelhead.scoring.fluency import fluency_reading, why_no_fluency
-from levelhead.scoring.natural import ItemValues, agreement_question, disagreements, log_losses
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import agreement_question, disagreements, log_losses
 from levelhead.scoring.seat import fitting
 
 _CAUSAL = OutsideSizes(sentences=200, passages=40, stated=400)

@@ -33,7 +33,7 @@ from levelhead.models.encoding import Span, Text, TokenRow, encode
 from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Row, Source
 from levelhead.scoring.benchmarks.protocol import BenchmarkInfo, Item, Items, Selection, chosen_items
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.objective import Objective, mean_objective
 
 # ---- what is read

@@ -24,7 +24,7 @@ from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader, Source
 from levelhead.runs.folder import text_hash
 from levelhead.runs.records import as_json, record_from_json
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.objective import Objective, guarded_objective
 from levelhead.scoring.plugins import Plugin, Registry, a_reason, expected
 

@@ -18,7 +18,7 @@ from levelhead.models.model import Model
 from levelhead.probes.benchmark_files import Reader
 from levelhead.probes.words import SentenceTest, load_seat_test
 from levelhead.scoring.benchmarks.protocol import Item, Items, Selection, benchmark_info, chosen_items
-from levelhead.scoring.natural import ItemValues
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.objective import Objective
 from levelhead.scoring.seat import ask_sentence_seat
 

@@ -21,7 +21,8 @@ from levelhead.runs.folder import text_hash
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of, benchmarks
 from levelhead.scoring.benchmarks.protocol import BENCHMARKS, Benchmark, Items, Selection
-from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE, ItemValues
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import COSINE, LOG_ODDS, PREFERENCE
 from levelhead.scoring.objective import OBJECTIVES, Objective, OwnObjective
 from levelhead.scoring.objectives import SEAT, shipped_objective
 from levelhead.studies.atlas.records import ObjectiveLeftOut

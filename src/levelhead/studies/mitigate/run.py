@@ -46,7 +46,8 @@ from levelhead.safe_files import check_tree, read_bytes, write_text_inside
 from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of, benchmarks
 from levelhead.scoring.benchmarks.protocol import Items, Selection
-from levelhead.scoring.natural import COSINE, ItemValues, behaviors, clearest_bias, natural_bias, writes
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias, writes
 from levelhead.scoring.outside import drawn_outside, outside_text
 from levelhead.scoring.placed import keeping_long_work, note_places, stored_of
 from levelhead.studies.glue import CHECKPOINTS, Glue

@@ -14,9 +14,9 @@ from levelhead.probes.bias import about_gender
 from levelhead.probes.contexts import template_contexts
 from levelhead.probes.lpbs import LPBS_TESTS
 from levelhead.probes.words import WordTest, load_words, shipped_words
+from levelhead.scoring.items import ItemValues
 from levelhead.scoring.lpbs import LpbsQuestion, lpbs_biases
 from levelhead.scoring.natural import (
-    ItemValues,
     NaturalItems,
     behaviors,
     cosine_values,

@@ -24,13 +24,8 @@ from levelhead.probes.bias import swap_for
 from levelhead.probes.outside import OutsideText
 from levelhead.progress import steps
 from levelhead.scoring.cloze import prompt_table
-from levelhead.scoring.natural import (
-    LOG_ODDS,
-    ItemValues,
-    NaturalItems,
-    NaturalValues,
-    natural_values,
-)
+from levelhead.scoring.items import ItemValues
+from levelhead.scoring.natural import LOG_ODDS, NaturalItems, NaturalValues, natural_values
 from levelhead.scoring.outside import outside_values
 from levelhead.studies.mitigate.budgeting import NO_BUDGET, Budget
 from levelhead.studies.mitigate.parts import Parts
