@@ -13,14 +13,15 @@ from levelhead.probes.bias import swap_for
 from levelhead.progress import Stage, counted_work, plain_lines
 from levelhead.scoring.natural import COSINE, natural_readings, natural_values
 from levelhead.scoring.outside import drawn_outside, outside_text, outside_values
+from levelhead.scoring.pairs import related_answers
 from levelhead.studies.audit.arena import tried_methods
 from levelhead.studies.audit.run import audit
 from levelhead.studies.audit.settings import AuditSettings
 from levelhead.studies.heads.run import heads
 from levelhead.studies.heads.settings import HeadsSettings
 from levelhead.studies.mitigate.budgeting import pace_of, tokens_by_bias
-from levelhead.studies.mitigate.parts import Parts, parts
-from levelhead.studies.mitigate.protocol import cost_of
+from levelhead.studies.mitigate.parts import Parts, gender_items, parts
+from levelhead.studies.mitigate.protocol import Candidate, cost_of
 from levelhead.studies.mitigate.run import shipped_battery
 from levelhead.studies.mitigate.settings import MitigateSettings
 from levelhead.studies.mitigate.spillover import spilled
@@ -72,6 +73,24 @@ def test_other_biases_and_text_outside_are_planned_as_they_are_read(family: str,
         outside_values(model, drawn, swap_for(test), [()])
     with_text = pace_of(model, replace(split, outside=drawn), COSINE, 1.0)
     assert with_text.test - pace.test == pytest.approx(sum(done), rel=0.02)
+
+
+@pytest.mark.parametrize(("family", "head"), KINDS)
+def test_what_a_mitigation_of_another_bias_does_to_gender_is_measured_and_planned(
+    family: str, head: str
+) -> None:
+    model = model_of(family, head)
+    split = parts(shipped_battery(MitigateSettings(bias="religion"), model), 0, 24)
+    plain = Candidate("plain", "symmetrized", 1.0, ())
+    with counted_work() as done:
+        rows = spilled(model, split.test.battery.test, [plain])
+    with counted_work() as again:  # next sentences, which are read variant by variant: here one of them twice
+        if head != "nli":
+            related_answers(model, gender_items().battery.triples)
+    behaviors = {"nsp": {"preference", "log-odds"}, "nli": {"inferences"}, "mlm": {"preference", "log-odds"}}
+    assert {f"gender: {name}" for name in behaviors[head]} <= {each.bias for each in rows}
+    once = sum(done) - sum(again)
+    assert pace_of(model, split, COSINE, 1.0).others == pytest.approx(once, rel=0.02)
 
 
 @pytest.mark.parametrize(("family", "head"), [("bert", "nsp"), ("gpt2", "mlm")])

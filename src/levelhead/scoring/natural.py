@@ -190,7 +190,7 @@ def natural_readings(model: Model, items: NaturalItems) -> dict[str, list[Readin
     Texts that a variant writes and the items of a target are no readings, and left out.
     """
     battery, asked = items.battery, dict[str, list[Reading[Any]]]()
-    asked[COSINE] = [word_table(battery.test, battery.contexts).each()]
+    asked[COSINE] = [word_table(battery.test, battery.contexts).each()] if battery.contexts else []
     costs: list[Reading[Any]] = []
     if judges(model):
         asked[PREFERENCE] = [related_reading(model, battery.triples)]
