@@ -25,7 +25,7 @@ from levelhead.inference.mitigating import (
     written_text,
 )
 from levelhead.measures.catalog import CATALOG
-from levelhead.measures.certified import AGREEMENT, Certificate, in_sequence
+from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT, Certificate, in_sequence
 from levelhead.measures.measurement import Measurement
 from levelhead.measures.seat import DIFFERENCE_HIGH, DIFFERENCE_LOW, SPREAD
 from levelhead.pages.card import card
@@ -110,15 +110,21 @@ def missed(tmp_path: Path) -> Contents:
     return written(tmp_path / "missed", False)
 
 
-def test_where_agreement_is_a_cost_the_page_says_which_names_state_no_gender(
-    tmp_path: Path, certified: Contents
+@pytest.mark.parametrize(
+    ("costs", "told"),
+    [({AGREEMENT: -0.1, NAME_AGREEMENT: -0.1}, "first names"), ({AGREEMENT: -0.1}, "the imam: the mosque")],
+)
+def test_where_agreement_is_a_cost_the_page_says_what_it_does_not_see(
+    tmp_path: Path, certified: Contents, costs: dict[str, float], told: str
 ) -> None:
     other = a_candidate("one", 0.05, 0.01, True)
-    asked = replace(other, certificate=replace(other.certificate, costs={AGREEMENT: -0.1}))
-    with Run.open(tmp_path / "asked", Mitigate, SETTINGS, hashes={}) as run:
-        run.results(Mitigate.candidates, lambda: [asked])
-    assert any("first names" in each for each in limits(open_contents(tmp_path / "asked")))
-    assert not any("first names" in each for each in limits(certified))
+    tested = replace(other, certificate=replace(other.certificate, costs=costs))
+    with Run.open(tmp_path / "tested", Mitigate, SETTINGS, hashes={}) as run:
+        run.results(Mitigate.candidates, lambda: [tested])
+    seen = [line for line in limits(open_contents(tmp_path / "tested")) if line.startswith("Agreement")]
+    assert len(seen) == 1
+    assert told in seen[0]
+    assert not any(line.startswith("Agreement") for line in limits(certified))
 
 
 def test_a_known_loss_stands_in_the_sentence_that_says_the_gain() -> None:

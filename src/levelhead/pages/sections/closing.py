@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from levelhead.inference.contents import Contents, measurements, variants
-from levelhead.measures.certified import AGREEMENT
+from levelhead.measures.certified import AGREEMENT, NAME_AGREEMENT
 from levelhead.pages.about import EMPTY, about_of, scenario_fields, stated_fields
 from levelhead.pages.blocks import Block, Code, Points, Section, Shown
 from levelhead.pages.chapters import Chapter
@@ -34,7 +34,11 @@ def limits(contents: Contents) -> list[str]:
         "glue": contents.glue is not None,
         "generate": contents.generate is not None,
         "changed": len(variants(contents)) > 1,
-        "names": any(AGREEMENT in each.certificate.costs for each in tried),
+        "names": any(NAME_AGREEMENT in each.certificate.costs for each in tried),
+        "groups": any(
+            AGREEMENT in each.certificate.costs and NAME_AGREEMENT not in each.certificate.costs
+            for each in tried
+        ),
         "usual": contents.audit is not None and not contents.audit.settings.full,
     }
     warnings = [*ALWAYS, *(text for name, holds in applies.items() if holds for text in _LIMITS[name])]
