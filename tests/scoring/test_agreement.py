@@ -206,8 +206,8 @@ def test_a_swap_that_leaves_partner_words_alone_fails_agreement_and_a_coherent_o
     some = FAITHS[::12]  # of Muslims and Christians, behind two openings
     (values,) = disagreements(model, some, [(), (Symmetrized(houses),), (Symmetrized(coherent),)])
     own, without, with_partners = values.values.mean(axis=1)
-    assert with_partners < own + 0.05 < 0.3
-    assert without > own + 0.1
+    assert with_partners < own + 0.1 < 0.3
+    assert without > max(own, with_partners) + 0.1
     assert p_of_cost(values.paired(1), 0.02) > 0.95
 
 

@@ -47,7 +47,7 @@ from levelhead.scoring.battery import Battery
 from levelhead.scoring.benchmarks.catalog import benchmark_of, benchmarks
 from levelhead.scoring.benchmarks.protocol import Items, Selection
 from levelhead.scoring.items import ItemValues
-from levelhead.scoring.natural import COSINE, behaviors, clearest_bias, natural_bias, writes
+from levelhead.scoring.natural import COSINE, INFERENCES, behaviors, clearest_bias, natural_bias, writes
 from levelhead.scoring.outside import drawn_outside, outside_text
 from levelhead.scoring.placed import keeping_long_work, note_places, stored_of
 from levelhead.studies.glue import CHECKPOINTS, Glue
@@ -401,6 +401,8 @@ def detect(
         null = NullDistribution(np.asarray(nulls))
         p = min(1.0, among * null.p_value(relative, "student"))
         detectable = _size_of(null.detectable(LEVEL / among), value, relative)
+        if detectable is not None and own.name == INFERENCES and detectable > 1:
+            detectable = None  # no difference of probabilities is as large
     why_not = ""
     if own.name == COSINE and not split.words_apart:
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
