@@ -47,7 +47,7 @@ from levelhead.studies.mitigate import Mitigate, protocol, spillover
 from levelhead.studies.mitigate import run as study
 from levelhead.studies.mitigate.parts import parts
 from levelhead.studies.mitigate.protocol import Candidate, mitigations, register_mitigation
-from levelhead.studies.mitigate.run import detect, mitigate
+from levelhead.studies.mitigate.run import detect, detectable_size, mitigate
 from levelhead.studies.mitigate.settings import MitigateSettings
 from levelhead.studies.mitigate.symmetrization import Symmetrization
 from tests.audit_sizes import ask_few_tests
@@ -347,3 +347,12 @@ def test_a_benchmark_is_a_target_fitted_ordered_and_tested_on_pairs_that_share_n
     assert (one.certificate.before, one.certificate.after) == pytest.approx(tuple(values), abs=1e-4)
     with pytest.raises(BadOption, match="needs its published file"):
         mitigate(model, replace(settings, data="", methods=()), tmp_path / "other")
+
+
+def test_the_size_that_would_have_been_detected_has_the_critical_value() -> None:
+    # items 1 and 3: mean 2, root mean square √5, standard deviation 1; 0.75 / √(0.75² + 1) = 0.6
+    relative = 2 / 5**0.5
+    assert detectable_size(0.6, 2.0, relative) == pytest.approx(0.75)
+    assert detectable_size(0.6, -2.0, -relative) == pytest.approx(0.75)
+    assert detectable_size(1.0, 2.0, relative) is None  # a mean is never above the root mean square
+    assert detectable_size(0.6, 2.0, relative, most=0.5) is None

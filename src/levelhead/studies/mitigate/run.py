@@ -400,9 +400,8 @@ def detect(
     if len(nulls) >= FEWEST_NULLS:
         null = NullDistribution(np.asarray(nulls))
         p = min(1.0, among * null.p_value(relative, "student"))
-        detectable = _size_of(null.detectable(LEVEL / among), value, relative)
-        if detectable is not None and own.name == INFERENCES and detectable > 1:
-            detectable = None  # no difference of probabilities is as large
+        most = 1.0 if own.name == INFERENCES else math.inf  # a difference of probabilities
+        detectable = detectable_size(null.detectable(LEVEL / among), value, relative, most)
     why_not = ""
     if own.name == COSINE and not split.words_apart:
         why_not = f"{items.battery.test.name} is too short to test on other words than it is fitted on"
@@ -410,15 +409,18 @@ def detect(
     return BiasDetected(own.name, own.unit, value, relative, len(nulls), p, shown, why_not, detectable)
 
 
-def _size_of(critical: float, value: float, relative: float) -> float | None:
+def detectable_size(critical: float, value: float, relative: float, most: float = math.inf) -> float | None:
     """The mean whose size relative to the root mean square of the items is the critical one, where the items
-    scatter around their mean as these do; None: a mean is never larger than the root mean square.
+    scatter around their mean as these do.
 
         m / sqrt(m² + s²) = critical,   s² = rms² − mean²
+
+    None: no mean is as large, at most the root mean square of the items, and `most`.
     """
     if not critical < 1 or not relative:
         return None
-    return critical / math.sqrt(1 - critical**2) * abs(value) * math.sqrt(1 / relative**2 - 1)
+    size = critical / math.sqrt(1 - critical**2) * abs(value) * math.sqrt(1 / relative**2 - 1)
+    return size if size <= most else None
 
 
 def _relative(items: ItemValues) -> tuple[float, float]:
