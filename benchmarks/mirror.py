@@ -9,6 +9,7 @@ clusters of prompts.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -100,7 +101,9 @@ def lines(
             values = [shown(found), shown(found, "per token"), f"{own.largest:.1e}"]
             line = [kind, name, str(found.n), *values, ""]
             if own is not base:
-                line[-1] = shown(mirror_change(base.scores, own.scores, base.clusters, own.clusters))
+                change = mirror_change(base.scores, own.scores, base.clusters, own.clusters)
+                low, high = change.interval or (math.nan, math.nan)
+                line[-1] = f"{change.value:+.0%} [{low:+.0%}, {high:+.0%}]".replace("-", "−")
             print(f"{time.process_time() - start:.0f} s of CPU", file=sys.stderr)
             yield line
 
