@@ -6,8 +6,10 @@
 
 All nodes are on this machine and listen on 127.0.0.1, each with a home, a temporary folder and a working
 folder of its own; none sees the models, which are sent. A study runs once in one process, then on the
-cluster: at random moments a node is killed (SIGKILL of all its processes) or stalls, and others join. It
-is begun again where it ends with one line. --speed compares 2 nodes of one worker, one node, and one process.
+cluster, where at random moments a node is killed (SIGKILL of all its processes) or stalls, and others join.
+It is begun again where it ends with one line, and runs anew until everything has happened that was planned.
+--speed compares 2 nodes of one worker, one node, and one process. Beside cards, hide them first:
+CUDA_VISIBLE_DEVICES= python -m benchmarks.cluster
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from tests.cluster import Cluster, Node, cluster
 from benchmarks.claims import Claim, bert_base
 from benchmarks.jobs import JOBS, prepare, resolved
 from benchmarks.kills import contents
+from levelhead.errors import CannotDo
 
 STUDIES = ("heads", "audit", "generate", "planted", "survey")
 LIMIT = 1800.0  # seconds in which a disturbed run ends
@@ -39,25 +42,24 @@ class Outcome:
     stalls: int = 0
     joins: int = 0
     lines: int = 0  # drivers that ended with one, and were begun again
+    runs: int = 0
     fault: str = ""
 
 
 def ended(driver: subprocess.Popen[str]) -> str:
-    """What is wrong with how a driver ended, "again" where it ended with one line, and nothing else."""
+    """What is wrong with how a driver ended, "again" where it ended with one line behind its notes."""
     _, text = driver.communicate()
     if driver.returncode == 0:
         return ""
-    said = [line for line in text.splitlines() if "so far" not in line]
-    one = len(said) == 1 and said[0].startswith("levelhead: ")
-    return "again" if one else f"exit {driver.returncode}: {text[-400:]!r}"
+    one = "Traceback" not in text and text.splitlines()[-1].startswith("levelhead: ")
+    return "again" if one and driver.returncode == CannotDo.exit_code else f"{text[-400:]!r}"
 
 
-def disturbed(made: Cluster, arguments: list[str], rng: Random, todo: Outcome, pause: float) -> Outcome:
-    """Run a command to its end while as many nodes as `todo` says are killed, stall and join."""
-    done, started = Outcome(), time.monotonic()
-    events = ["kill"] * todo.kills + ["stall"] * todo.stalls + ["join"] * todo.joins
-    rng.shuffle(events)
-    size, driver = len(made.nodes), made.driver(*arguments)
+def disturbed(
+    made: Cluster, arguments: list[str], rng: Random, events: list[str], pause: float, done: Outcome
+) -> None:
+    """Run a command to its end, beginning it again where it ends with one line, while events happen."""
+    started, size, driver = time.monotonic(), len(made.nodes), made.driver(*arguments)
     stalled: Node | None = None
     following = time.monotonic() + rng.uniform(0, pause)
     try:
@@ -65,36 +67,32 @@ def disturbed(made: Cluster, arguments: list[str], rng: Random, todo: Outcome, p
             if driver.poll() is not None:
                 done.fault = ended(driver)
                 if done.fault != "again":
-                    return done
+                    return
                 done.lines, done.fault = done.lines + 1, ""
                 driver = made.driver(*arguments)
             if time.monotonic() - started > LIMIT:
                 done.fault = f"it did not end in {LIMIT:.0f} s"
-                return done
+                return
             time.sleep(0.2)
             if time.monotonic() < following or not events:
                 continue
             following = time.monotonic() + rng.uniform(pause / 2, pause)
-            event, live = events.pop(), [each for each in made.nodes[1:] if each.process.poll() is None]
-            if event == "join":
-                made.add(cpus=made.cpus)
-                done.joins += 1
-                continue
+            live = [each for each in made.nodes[1:] if each.process.poll() is None]
             if stalled is not None:
                 stalled.stop(go_on=True)
                 stalled = None
-            if not live:
+            event = events.pop()
+            if event == "join" or not live:
                 made.add(cpus=made.cpus)
-                continue
-            victim = rng.choice(live)
-            if event == "stall":
-                victim.stop()
-                stalled, done.stalls = victim, done.stalls + 1
-                continue
-            victim.kill()
-            done.kills += 1
-            if len(live) < size - 1:  # an empty cluster would be waited for in vain
-                made.add(cpus=made.cpus)
+                done.joins += 1
+            elif event == "stall":
+                stalled, done.stalls = rng.choice(live), done.stalls + 1
+                stalled.stop()
+            else:
+                rng.choice(live).kill()
+                done.kills += 1
+                if len(live) < size - 1:  # an empty cluster would be waited for in vain
+                    made.add(cpus=made.cpus)
     finally:
         if stalled is not None:
             stalled.stop(go_on=True)
@@ -103,20 +101,24 @@ def disturbed(made: Cluster, arguments: list[str], rng: Random, todo: Outcome, p
             driver.communicate()
 
 
-def compared(name: str, made: Cluster, inputs: dict[str, str], todo: Outcome, rng: Random) -> Outcome:
-    """A study alone, then on the cluster; the fault says which files differ."""
+def compared(
+    name: str, made: Cluster, inputs: dict[str, str], events: list[str], rng: Random, pause: float
+) -> Outcome:
+    """A study alone, then on the cluster until all events have happened; the fault says what differs."""
     place, workers = made.place / "driver", (len(made.nodes) - 1) * made.cpus
     arguments = resolved(JOBS[name], inputs)
     environment = made.environment(place)
-    alone = [sys.executable, "-m", "levelhead", *arguments, "-o", f"alone-{name}"]
-    subprocess.run(alone, env=environment, cwd=place, check=True, capture_output=True)
-    whole = [*arguments, "--workers", str(workers), "-o", f"cluster-{name}"]
-    outcome = disturbed(made, whole, rng, todo, pause=20.0)
-    if not outcome.fault:
-        first, second = (contents(place / f"{each}-{name}") for each in ("alone", "cluster"))
+    alone = [sys.executable, "-m", "levelhead", *arguments, "-o", "alone"]
+    done = subprocess.run(alone, env=environment, cwd=place, capture_output=True, text=True, check=False)
+    outcome = Outcome(fault=f"alone: {done.stderr[-400:]!r}" if done.returncode else "")
+    while (events or not outcome.runs) and not outcome.fault:
+        outcome.runs += 1
+        whole = [*arguments, "--workers", str(workers), "-o", f"cluster-{outcome.runs}"]
+        disturbed(made, whole, rng, events, pause, outcome)
+        first, second = (contents(place / each) for each in ("alone", whole[-1]))
         names = [each for each in sorted({**first, **second}) if first.get(each) != second.get(each)]
         names = [each for each in names if each.rpartition("/")[2] not in ("report.html", "places.csv")]
-        outcome.fault = f"differing: {names[:4]}" if names else ""
+        outcome.fault = outcome.fault or (f"differing: {names[:4]}" if names else "")
     return outcome
 
 
@@ -181,6 +183,7 @@ def main() -> int:
         ("stalls", 1),
         ("joins", 3),
         ("seed", 0),
+        ("pause", 6),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default=";".join(STUDIES), help="studies by their names, with semicolons")
@@ -198,13 +201,18 @@ def main() -> int:
             inputs = prepare(root / "models")
             with cluster(root / "c", given.nodes, [root / "models"], cpus=given.workers) as made:
                 (root / "c/driver").mkdir(exist_ok=True)
-                todo, start = Outcome(given.kills, given.stalls, given.joins), time.monotonic()
-                outcome = compared(name, made, inputs, todo, rng)
+                planned = {"kill": given.kills, "stall": given.stalls, "join": given.joins}
+                events, start = (
+                    [each for each, times in planned.items() for _ in range(times)],
+                    time.monotonic(),
+                )
+                rng.shuffle(events)
+                outcome = compared(name, made, inputs, events, rng, given.pause)
         faults += bool(outcome.fault)
         told = outcome.fault or "the same bytes"
         print(
-            f"{name}: {outcome.kills} kills, {outcome.stalls} stalls, {outcome.joins} joins, "
-            f"{outcome.lines} begun again, {time.monotonic() - start:.0f} s: {told}",
+            f"{name}: {outcome.runs} runs, {outcome.kills} kills, {outcome.stalls} stalls, "
+            f"{outcome.joins} joins, {outcome.lines} begun again, {time.monotonic() - start:.0f} s: {told}",
             flush=True,
         )
     return int(faults > 0)

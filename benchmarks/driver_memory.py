@@ -30,7 +30,7 @@ def peak_of(process: subprocess.Popen[bytes]) -> float:
     while process.poll() is None:
         with suppress(OSError, IndexError):
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            peak = max(peak, *(int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
+            peak = max([peak, *(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))])
         time.sleep(0.1)
     return peak * 1024 / GIB
 
@@ -53,11 +53,14 @@ def main() -> int:
             pad_token_id=tokenizer.pad_token_id,
         )
         torch.set_default_dtype(torch.bfloat16)
-        model = cast(Any, LlamaForCausalLM)(config)
+        with torch.device("cuda" if given.cards else "cpu"):
+            model = cast(Any, LlamaForCausalLM)(config)
         parameters = sum(weight.numel() for weight in model.parameters())
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         del model
+        if given.cards:
+            torch.cuda.empty_cache()
         options = ["--bias", "gender", "--experiments", "scores", "--null", "0", "--dtype", "bfloat16"]
         options += ["--workers", "1", "--gpus-per-worker", str(given.cards), "--per-word", "2"]
         for weights in ("none", "full"):

@@ -74,7 +74,8 @@ class Cluster:
         """What programs of a node, or a driver, find in their environment."""
         for each in (place / "home", place / "tmp"):
             each.mkdir(parents=True, exist_ok=True)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
+        names = ("PATH", "LANG", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         return {
             **kept,
             "HOME": str(place / "home"),

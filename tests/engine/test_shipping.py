@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from levelhead.engine import jobs, machines, shipping
+from levelhead.engine.effort import askable_tokens
 from levelhead.engine.jobs import Copy, held
+from levelhead.engine.readings import TokenLogProbs
 from levelhead.engine.shipping import Shipment
 from levelhead.errors import BadOption, CannotDo
 from levelhead.models.checkpoint_files import Trust
 from levelhead.models.model import load
 from levelhead.models.placement import placement
 from levelhead.models.sources import NO_TRUST
-from tests.tiny import tiny
+from tests.tiny import saved, tiny
 
 
 @pytest.fixture
@@ -193,6 +195,19 @@ def test_a_driver_without_weights_has_the_same_fingerprint_and_nothing_in_memory
     assert model.is_as_loaded
     assert Copy.of(model).options.get("device_map") is None  # workers hold all of it
     assert Copy.of(model).options.get("device") == "cpu"
+
+
+def test_a_driver_without_weights_plans_for_a_causal_model_without_reading_them(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    folder = saved(tmp_path / "llama", "llama", "")
+    model, full = (
+        load(folder, workers=1, gpus_per_worker=0, driver_weights="none"),
+        load(folder, device="cpu"),
+    )
+    reading = TokenLogProbs(["The nurse was tired.", "She"], [5, 6])
+    for weights in Path(folder).glob("*.safetensors"):
+        weights.unlink()
+    assert askable_tokens(model, reading) == askable_tokens(full, reading)
 
 
 def test_the_driver_holds_no_weights_where_workers_alone_have_cards() -> None:

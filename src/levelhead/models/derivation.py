@@ -285,7 +285,7 @@ def check_gates(model: Anatomy, ask: Ask) -> None:
 @torch.no_grad()
 def prove(model: Anatomy, ask: Ask) -> None:
     """Refuse a derived entry that does not hold; NotDerived says which part of it."""
-    ids = torch.arange(3, 7, device=model.hf.device)[None] % model.config.vocab_size
+    ids = torch.arange(3, 7, device=model.device)[None] % model.config.vocab_size
     with at_rest(model.hf):
         traces = []
         for edits in ((), removed(model, all_heads(model))):
@@ -360,7 +360,7 @@ def _check_reach(model: Anatomy, ask: Ask, ids: Tensor, site: Site, heads: int) 
 @torch.no_grad()
 def attends_back_only(model: Anatomy, ask: Ask) -> bool:
     """Whether no token sees a later one: another last token changes the states of the last, of no other."""
-    ids = torch.arange(3, 7, device=model.hf.device).repeat(2, 1)
+    ids = torch.arange(3, 7, device=model.device).repeat(2, 1)
     ids[1, -1] += 1
     with at_rest(model.hf):
         one, other = ask(ids % model.config.vocab_size).float()
@@ -371,7 +371,7 @@ def attends_back_only(model: Anatomy, ask: Ask) -> bool:
 @torch.no_grad()
 def neurons_act(model: Anatomy, ask: Ask) -> bool:
     """Whether every down projection runs, and closed neurons of each layer change the output."""
-    ids = torch.arange(3, 7, device=model.hf.device)[None] % model.config.vocab_size
+    ids = torch.arange(3, 7, device=model.device)[None] % model.config.vocab_size
     with at_rest(model.hf):
         plain = ask(ids)
         for module in {model.down_projection(layer) for layer in range(model.layers)}:
