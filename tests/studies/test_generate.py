@@ -24,7 +24,7 @@ from levelhead.inference.generation_claims import corrected, family, generation_
 from levelhead.measures.statistics import Resampling
 from levelhead.mitigation.recipe import Recipe
 from levelhead.models.model import Model, load
-from levelhead.pages.blocks import Shown
+from levelhead.pages.blocks import Shown, SideBySide
 from levelhead.pages.card import card
 from levelhead.pages.page import report_html
 from levelhead.pages.presented import presented
@@ -34,6 +34,7 @@ from levelhead.probes.generation import Prompt, load_prompts
 from levelhead.progress import plain_lines
 from levelhead.runs.common import BASE
 from levelhead.studies.generate import TEXTS, Generate, sampled, sections
+from levelhead.studies.generate.chapter import chapters
 from levelhead.studies.generate.measuring import measured
 from levelhead.studies.generate.records import WrittenText
 from levelhead.studies.generate.run import generate
@@ -367,6 +368,19 @@ def test_the_table_of_marked_words_ends_and_says_where_the_rest_is(
         assert ("results.jsonl" in table.note) == (limit == most)
     smallest = min(each.p for each in every)
     assert table.rows[0][-1].raw == repr(smallest)
+
+
+def test_an_answer_in_a_chat_begins_a_line_of_its_own_on_the_page(
+    run: Generate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prompts() -> list[str]:
+        blocks = chapters(open_contents(run.folder))[0].blocks
+        (examples,) = (each for each in blocks if isinstance(each, SideBySide))
+        return [side.given for pair in examples.pairs for side in pair]
+
+    plain, settings = prompts(), replace(run.settings, chat=True)
+    monkeypatch.setattr(Generate, "settings", settings)
+    assert prompts() == [f"{prompt}\n" for prompt in plain]
 
 
 def test_the_chapter_of_the_mirror_image_says_what_a_recipe_changes(run: Generate) -> None:

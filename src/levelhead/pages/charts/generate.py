@@ -141,9 +141,10 @@ def gaps(measured: Sequence[GenerationMeasured], held: frozenset[str]) -> list[C
             }
         )
     scale = alt.Scale(domain=[_SAID[True], _SAID[False]], range=["$biased", "$muted"])
-    sure = alt.Color("said:N", title=None, scale=scale)
+    # the axis says what red means: long names leave a phone no room for a legend
+    sure = alt.Color("said:N", scale=scale, legend=None)
     y = alt.Y("compared:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
-    low, charts = alt.X("low:Q", title=["standard", "deviations"]), []
+    low, charts = alt.X("low:Q", title=["standard", "deviations;", "red: significant"]), []
     shows = ["compared:N", "value:Q", "low:Q", "high:Q", "said:N"]
     for scorer, points in by_scorer.items():
         base = chart_of(points)

@@ -179,7 +179,7 @@
     further.addEventListener("click", () => { shown += AT_ONCE; show(); });
     one(".jsonl", box).addEventListener("click", () => {
       const lines = found.map((text) => JSON.stringify({ variant: text.dataset.variant, set: text.dataset.set, group: text.dataset.group,
-        prompt: one(".given", text).textContent, text: one(".said", text).textContent, ...numbers.get(text) }) + "\n");
+        prompt: one(".given", text).textContent.trimEnd(), text: one(".said", text).textContent, ...numbers.get(text) }) + "\n");
       download(blob(lines.join(""), "application/x-ndjson"), box.dataset.name + ".jsonl");
     });
     for (const each of [one(".controls", box), one(".jsonl", box)]) each.hidden = false;

@@ -190,7 +190,12 @@ def _example(run: Generate, prompt: Prompt, text: GeneratedText, first: str) -> 
         group = marked.get(piece.casefold(), "")
         pieces.append(MarkedPiece(piece, "" if not group else "first" if group == first else "second"))
     scores = [f"{name} {shown(value, 2)}" for name, value in text.scores.items() if value]
-    return Written(group_noun(prompt.group), prompt.text, pieces, ", ".join(scores))
+    return Written(group_noun(prompt.group), _given(run, prompt.text), pieces, ", ".join(scores))
+
+
+def _given(run: Generate, prompt: str) -> str:
+    """A prompt as it stands before what was written: an answer begins a line of its own."""
+    return f"{prompt}\n" if run.settings.chat else prompt
 
 
 def _unanswered(contents: Contents, run: Generate) -> Table:
@@ -253,7 +258,8 @@ def _browser(run: Generate) -> Section | None:
             numbers = {name: round(value, 4) for name, value in text.scores.items() if value is not None}
             if text.log_p is not None and text.log_p_mirror is not None:
                 numbers["mirror"] = round(text.log_p - text.log_p_mirror, 4)
-            listed.append(ListedText(text.set, group_noun(text.group), named, text.given, text.text, numbers))
+            given = _given(run, text.given)
+            listed.append(ListedText(text.set, group_noun(text.group), named, given, text.text, numbers))
     if not listed:
         return None
     note = (
