@@ -20,7 +20,7 @@ from levelhead.engine.readings import Attention, States, StaticVectors, TokenLik
 from levelhead.engine.run import read
 from levelhead.errors import BadOption, CannotDo, LevelheadError, UnknownModel
 from levelhead.mitigation.export import export
-from levelhead.models import checkpoint_files, placement, sources
+from levelhead.models import checkpoint_files, identity, placement, sources
 from levelhead.models.copies import new_classifier
 from levelhead.models.encoding import Text, find_word
 from levelhead.models.identity import check_finite
@@ -229,6 +229,19 @@ def test_nan_is_seen_inside_weights_that_consist_of_several_tensors() -> None:
         TwoTensor(weight, scales), requires_grad=False
     )
     with pytest.raises(UnknownModel, match=r"layer\.0\.output\.dense\.weight\.b holds NaN"):
+        check_finite(network, "a network")
+
+
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_one_number_that_is_not_finite_is_seen_in_the_last_piece_of_a_weight(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_PIECE", 7)
+    network = tiny("bert").hf
+    check_finite(network, "a network")
+    with torch.no_grad():
+        network.bert.encoder.layer[1].output.dense.weight[-1, -1] = value
+    with pytest.raises(UnknownModel, match=r"layer\.1\.output\.dense\.weight holds NaN"):
         check_finite(network, "a network")
 
 

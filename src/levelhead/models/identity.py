@@ -39,6 +39,7 @@ _PANEL = (
     "tab\tand\nline",
 )
 _SAMPLE = 64  # numbers of a weight that show whether a file holds it
+_PIECE = 1 << 22  # numbers that are looked at at once
 _THREADS, _FEW = min(16, os.cpu_count() or 1), 2
 
 
@@ -123,8 +124,13 @@ def check_finite(hf: Any, name: str) -> None:
     named = hf.named_parameters()
     weights = (part for key, weight in named for part in _parts(key, _real(hf, key, weight)))
     floats = ((key, weight) for key, weight in weights if weight.is_floating_point())
-    # all weights are queued on a device before its first result is waited for
-    finite = [(key, weight.dtype, torch.isfinite(weight).all()) for key, weight in floats]
+    # all weights are queued on a device before its first result is waited for; in pieces, as isfinite takes
+    # several times the memory of what it is given
+    pieces = ((key, weight.dtype, weight.reshape(-1).split(_PIECE)) for key, weight in floats)
+    finite = [
+        (key, dtype, torch.stack([torch.isfinite(piece).all() for piece in own]).all())
+        for key, dtype, own in pieces
+    ]
     for key, dtype, is_finite in finite:
         if not bool(is_finite):
             raise UnknownModel(
