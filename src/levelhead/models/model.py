@@ -247,14 +247,8 @@ class Model(Anatomy):
 
     @property
     def attends_back_only(self) -> bool:
-        """Whether its tokens see no later ones, as a causal family promises and a few of its models break.
-
-        A driver without weights counts tokens only, for which the promise will do; its workers try.
-        """
-        workers = self.placement.workers
-        return self.family.causal and (
-            (workers is not None and not workers.driver_weights) or self._find(attends_back_only)
-        )
+        """Whether its tokens see no later ones, as a causal family promises and a few of its models break."""
+        return self.family.causal and self._find(attends_back_only)
 
     def check_site(self, site: Site) -> None:
         """Refuse a place that this model does not have; neurons prove that they act when first used."""
