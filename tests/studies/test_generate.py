@@ -383,6 +383,15 @@ def test_an_answer_in_a_chat_begins_a_line_of_its_own_on_the_page(
     assert prompts() == [f"{prompt}\n" for prompt in plain]
 
 
+def test_the_chapter_of_the_mirror_image_says_that_there_were_no_neutral_prompts(
+    run: Generate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections, "measure_of_base", lambda *_: None)
+    shown = mirror_section(open_contents(run.folder), run)
+    assert shown is not None
+    assert shown.found.startswith("Not measured after neutral prompts.")
+
+
 def test_the_chapter_of_the_mirror_image_says_what_a_recipe_changes(run: Generate) -> None:
     (changed,) = (each for each in run.changed if each.name == "mirror divergence change")
     shown = mirror_section(open_contents(run.folder), run)

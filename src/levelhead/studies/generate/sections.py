@@ -269,7 +269,7 @@ def mirror_section(contents: Contents, run: Generate) -> Section | None:
     blocks.append(Shown(Table("mirror", "How far the model is from its mirror image", columns, rows, note)))
     first = measure_of_base(run, MIRROR)
     said = (
-        ""
+        "Not measured after neutral prompts."
         if first is None or first.measurement.value is None
         else (
             f"{shown(first.measurement.value, 2)} nats per text after neutral prompts: a magnitude for "
