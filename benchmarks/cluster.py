@@ -183,7 +183,7 @@ def main() -> int:
         ("stalls", 1),
         ("joins", 3),
         ("seed", 0),
-        ("pause", 6),
+        ("pause", 12),
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default=";".join(STUDIES), help="studies by their names, with semicolons")
@@ -202,11 +202,9 @@ def main() -> int:
             with cluster(root / "c", given.nodes, [root / "models"], cpus=given.workers) as made:
                 (root / "c/driver").mkdir(exist_ok=True)
                 planned = {"kill": given.kills, "stall": given.stalls, "join": given.joins}
-                events, start = (
-                    [each for each, times in planned.items() for _ in range(times)],
-                    time.monotonic(),
-                )
+                events = [each for each, times in planned.items() for _ in range(times)]
                 rng.shuffle(events)
+                start = time.monotonic()
                 outcome = compared(name, made, inputs, events, rng, given.pause)
         faults += bool(outcome.fault)
         told = outcome.fault or "the same bytes"

@@ -49,8 +49,8 @@ def surveyed(models: list[str], words: str, nodes: int) -> str:
         command = [sys.executable, "-m", "levelhead"]
         options = [*OPTIONS, "--biases", words, "--workers", str(nodes), "--ray", made.address]
         start = time.monotonic()
-        asked = [*command, "survey", *models, *options, "-o", "run"]
-        subprocess.run(asked, env=environment, cwd=driver, check=True, capture_output=True)
+        whole = [*command, "survey", *models, *options, "-o", "run"]
+        subprocess.run(whole, env=environment, cwd=driver, check=True, capture_output=True)
         seconds, start = time.monotonic() - start, time.monotonic()
         again = [*command, "report", "run"]
         subprocess.run(again, env=environment, cwd=driver, check=True, capture_output=True)
